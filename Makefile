@@ -1,0 +1,36 @@
+# Two commands from a fresh clone: `make demo` and `make test`. Both set up .venv by themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test lint bench clean help
+
+help:            ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## */\t/' | expand -t 18
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "unshuffle needs Python 3.10 or newer; set PYTHON=..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $(READY)
+
+demo: $(READY)   ## unshuffle a shipped photo and show before and after
+	$(BIN)/unshuffle demo
+
+test: $(READY)   ## lint, types, then all tests
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/pyright
+	$(BIN)/python -m pytest -n auto --dist loadfile
+
+lint: $(READY)   ## ruff and pyright only, with repairs
+	$(BIN)/ruff check --fix src tests benchmarks
+	$(BIN)/ruff format src tests benchmarks
+	$(BIN)/pyright
+
+bench: $(READY)  ## speed and memory of the operator and of a training step
+	$(BIN)/unshuffle bench --out results/bench
+
+clean:           ## remove the virtual environment and caches
+	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,1 @@
+"""Pure functions on matrices of scores; the kernels live here and nowhere else."""

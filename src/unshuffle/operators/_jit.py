@@ -1,0 +1,49 @@
+"""numba if it is there and wanted, and otherwise nothing: the same functions then run as plain Python.
+
+``UNSHUFFLE_NUMBA=0`` switches numba off. The Sinkhorn operators have a torch path for that case; local search and the
+other loops run as they are written, slowly.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# no nnan and no ninf: NaN and -inf must survive to be reported and to forbid entries
+FASTMATH = {"reassoc", "contract", "nsz", "arcp", "afn"}
+
+have_numba = os.environ.get("UNSHUFFLE_NUMBA", "1") not in ("0", "false", "off")
+if have_numba:
+    try:
+        import numba
+    except ImportError:
+        have_numba = False
+if not have_numba:
+    warnings.warn(
+        "numba is not in use: Sinkhorn runs through torch (about 10 to 25 times slower on a CPU) "
+        "and local search through plain Python.",
+        stacklevel=2,
+    )
+
+prange = range
+
+
+def njit(function: F | None = None, *, fastmath: bool = False) -> Any:
+    """Compile at first use, keep the machine code on disk, release the GIL (threads are ours, see ``_threads``)."""
+    if function is None:
+        return lambda f: njit(f, fastmath=fastmath)
+    if not have_numba:
+        return function
+    options: dict[str, Any] = {
+        "nogil": True,
+        "fastmath": FASTMATH if fastmath else False,
+        "error_model": "numpy",
+    }
+    try:
+        return numba.njit(cache=True, **options)(function)  # pyright: ignore[reportPossiblyUnboundVariable]
+    except RuntimeError:  # no writable place for the cache: compile in every process
+        return numba.njit(**options)(function)  # pyright: ignore[reportPossiblyUnboundVariable]

@@ -1,0 +1,74 @@
+"""Sinkhorn in torch, in log space, on any device; also what the kernel is measured against.
+
+``plain_sinkhorn`` is the textbook loop with autograd through every step. ``TorchSinkhorn`` gives the same values and
+gradient from the input and 2T vectors; it serves other devices and machines without numba.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def plain_sinkhorn(scores: Float[Tensor, "*batch n n"], iterations: int) -> Float[Tensor, "*batch n n"]:
+    """Rows, then columns, ``iterations`` times, by log-softmax; autograd keeps every intermediate matrix."""
+    for _ in range(iterations):
+        scores = scores - scores.logsumexp(-1, keepdim=True)
+        scores = scores - scores.logsumexp(-2, keepdim=True)
+    return scores.exp()
+
+
+class TorchSinkhorn(torch.autograd.Function):
+    r"""$f_t = -\mathrm{LSE}_j(L + g_{t-1})$, $g_t = -\mathrm{LSE}_i(L + f_t)$, $P = \exp(L + f_T + g_T)$."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, iterations: int, tolerance: float | None) -> Tensor:
+        f = torch.zeros_like(scores[..., :1])
+        g = torch.zeros_like(scores[..., :1, :])
+        steps: list[tuple[Tensor, Tensor]] = []
+        soft = scores
+        for _ in range(iterations):
+            f = -(scores + g).logsumexp(-1, keepdim=True)
+            g = -(scores + f).logsumexp(-2, keepdim=True)
+            steps.append((f, g))
+            if tolerance is not None and _row_error((scores + f + g).exp()) <= tolerance:
+                break
+        soft = (scores + f + g).exp()
+        ctx.steps, ctx.iterations = steps, len(steps)
+        ctx.save_for_backward(scores, soft)
+        return soft
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        scores, soft = ctx.saved_tensors
+        if torch.is_grad_enabled():  # a second derivative is wanted: differentiate the plain loop
+            return second_order(scores, ctx.iterations, grads[0]), None, None
+        weighted = grads[0] * soft
+        total = weighted
+        f_bar = weighted.sum(-1, keepdim=True)
+        g_bar = weighted.sum(-2, keepdim=True)
+        for t in range(ctx.iterations - 1, -1, -1):
+            f, g = ctx.steps[t]
+            columns = (scores + f + g).exp()  # after the column step of iteration t
+            f_bar = f_bar - (columns * g_bar).sum(-1, keepdim=True)
+            total = total - columns * g_bar
+            before = ctx.steps[t - 1][1] if t else torch.zeros_like(g)
+            rows = (scores + f + before).exp()  # after its row step
+            total = total - rows * f_bar
+            g_bar = -(rows * f_bar).sum(-2, keepdim=True)
+            f_bar = torch.zeros_like(f_bar)
+        return total, None, None
+
+
+def second_order(scores: Tensor, iterations: int, grad: Tensor) -> Tensor:
+    """The gradient as a function that can itself be differentiated, at the memory cost of the plain loop."""
+    with torch.enable_grad():
+        again = plain_sinkhorn(scores, iterations)
+    return torch.autograd.grad(again, scores, grad, create_graph=True)[0]
+
+
+def _row_error(soft: Tensor) -> float:
+    return float((soft.sum(-1) - 1).abs().amax()) if soft.numel() else 0.0

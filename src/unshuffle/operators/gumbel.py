@@ -1,0 +1,71 @@
+"""Gumbel-Sinkhorn with one inverse temperature, a field of them, or a controller that makes the field."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..shapes import BadInput, Mask, Scores, SoftPermutation
+from ._engine import perturbed_sinkhorn
+from ._philox import new_key
+from .assignment import masked
+from .permutation import square
+from .sinkhorn import _check_iterations, sinkhorn
+
+
+def gumbel_sinkhorn(
+    scores: Scores,
+    beta: float | Float[Tensor, "..."] = 1.0,
+    samples: int | None = None,
+    local: Callable[..., Tensor] | None = None,
+    iterations: int = 10,
+    generator: torch.Generator | None = None,
+    noise: float = 1.0,
+    allowed: Mask | None = None,
+) -> SoftPermutation:
+    r"""$P = \mathrm{Sinkhorn}(\beta\odot(S + g))$ with Gumbel(0, 1) noise $g$; Algorithm 1 with ``local``.
+
+    ``beta`` is a number, or anything that broadcasts to the scores: one per matrix (..., 1, 1) or a field (..., n, n).
+    ``local(Q, beta, allowed)`` may turn it into a field, given the noise-free $Q = \mathrm{Sinkhorn}(\beta\,S)$ without
+    gradient. ``samples`` adds a leading dimension of independent draws. ``noise`` scales g; with 0, nothing is drawn.
+    Gradients reach the scores and beta. The noise is a function of 64 bits drawn from ``generator``.
+    """
+    square(scores)
+    _check_iterations(iterations, None)
+    if samples is not None and (int(samples) != samples or samples < 1):
+        raise BadInput(f"samples must be a whole number of at least 1, not {samples!r}.")
+    if not (math.isfinite(noise) and noise >= 0):
+        raise BadInput(f"noise must be a number of at least 0, not {noise!r}.")
+    beta = as_beta(beta, scores)
+    scores = masked(scores, allowed)
+    if local is not None:
+        with torch.no_grad():
+            settled = sinkhorn(beta.detach() * scores.detach(), iterations)
+        beta = as_beta(local(settled, beta, allowed), scores)
+    return perturbed_sinkhorn(
+        scores,
+        beta,
+        samples=samples,
+        noise=noise,
+        key=new_key(generator) if noise else (0, 0),
+        iterations=iterations,
+    )
+
+
+def as_beta(beta: float | Tensor, scores: Tensor) -> Tensor:
+    """beta as a tensor that broadcasts to the scores; positive and finite where that is free to check."""
+    if not isinstance(beta, Tensor):
+        if not (math.isfinite(beta) and beta > 0):
+            raise BadInput(f"beta (the inverse temperature) must be positive and finite, not {beta!r}.")
+        return scores.new_tensor(float(beta))
+    try:
+        fits = torch.broadcast_shapes(beta.shape, scores.shape) == scores.shape
+    except RuntimeError:
+        fits = False
+    if not fits:
+        raise BadInput(f"beta of shape {tuple(beta.shape)} does not broadcast to scores {tuple(scores.shape)}.")
+    return beta.to(scores)

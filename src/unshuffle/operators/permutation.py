@@ -1,0 +1,157 @@
+"""Small operators on orders and (soft) permutation matrices; the convention is in ``shapes``."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, Shaped
+from torch import Tensor
+
+from ..shapes import BadInput, Mask, Order, Scores, SoftPermutation
+from ._jit import njit
+from ._threads import in_chunks
+
+EPS = 1e-8  # the paper's clamp inside the entropy
+
+
+def reorder(soft: SoftPermutation, items: Float[Tensor, "*#batch n *d"]) -> Tensor:
+    """``P^T X``: what stands, softly, at each position. ``items`` is (..., n) or (..., n, d)."""
+    if items.shape[-1] == soft.shape[-2] and (items.ndim < 2 or items.shape[-2] != soft.shape[-2]):
+        return (soft.transpose(-1, -2) @ items.unsqueeze(-1)).squeeze(-1)
+    if items.ndim < 2 or items.shape[-2] != soft.shape[-2]:
+        raise BadInput(f"{soft.shape[-2]} items are expected, but the items have shape {tuple(items.shape)}.")
+    return soft.transpose(-1, -2) @ items
+
+
+def inverse(order: Order) -> Order:
+    """The inverse permutation: from "item at each position" to "position of each item" and back."""
+    return torch.argsort(order, dim=-1)
+
+
+def to_matrix(order: Order, dtype: torch.dtype | None = None) -> Float[Tensor, "*batch n n"]:
+    """The hard permutation matrix with ``P[order[j], j] = 1``."""
+    n = order.shape[-1]
+    one_hot = torch.zeros(*order.shape, n, dtype=dtype or torch.get_default_dtype(), device=order.device)
+    return one_hot.scatter_(-1, order.unsqueeze(-1).long(), 1).transpose(-1, -2)
+
+
+def entropy(soft: SoftPermutation, dim: int = -1, allowed: Mask | None = None) -> Float[Tensor, "*batch n"]:
+    """Entropy of each row (``dim=-1``) or column (``dim=-2``), from 0 (decided) to 1 (uniform); equation 4.
+
+    Normalised by the logarithm of the number of allowed entries, so a row with three places left and no preference has
+    entropy 1; a row with a single place has 0.
+    """
+    clamped = soft.clamp_min(EPS)
+    terms = -clamped * clamped.log()
+    if allowed is None:
+        scale = math.log(soft.shape[dim])
+        return terms.sum(dim) / scale if scale > 0 else torch.zeros_like(terms.sum(dim))
+    count = allowed.expand_as(soft).sum(dim)
+    raw = terms.masked_fill(~allowed, 0.0).sum(dim)
+    return torch.where(count > 1, raw / count.clamp_min(2).to(raw).log(), torch.zeros_like(raw))
+
+
+def marginal_error(soft: SoftPermutation) -> Float[Tensor, "*batch"]:
+    """How far the rows and columns are from summing to one: the largest deviation in each matrix.
+
+    Truncated Sinkhorn normalises columns last, so what is left shows in the rows.
+    """
+    rows = (soft.sum(-1) - 1).abs().amax(-1)
+    columns = (soft.sum(-2) - 1).abs().amax(-1)
+    return torch.maximum(rows, columns)
+
+
+def kendall_tau(a: Shaped[Tensor, "*#batch n"], b: Shaped[Tensor, "*#batch n"]) -> Float[Tensor, "*batch"]:
+    """Kendall's tau-b of paired values, as ``scipy.stats.kendalltau(a, b)``, batched, in O(n log n).
+
+    With values, ranks or orders alike; 1 for the same order, -1 for the reversed one. Undefined (NaN) if either side is
+    constant or has fewer than two entries.
+    """
+    if a.shape[-1] != b.shape[-1]:
+        raise BadInput(f"Kendall's tau compares lists of one length, but {a.shape[-1]} and {b.shape[-1]} came.")
+    a, b = torch.broadcast_tensors(a, b)
+    batch, n = a.shape[:-1], a.shape[-1]
+    x, y = (_dense_ranks(t.reshape(-1, n)) for t in (a, b))
+    tau = np.empty(x.shape[0])
+    in_chunks(lambda low, high: _tau_kernel(x, y, tau, low, high), x.shape[0], 50.0 * x.size)
+    return torch.from_numpy(tau).reshape(batch).to(a.device)
+
+
+def _dense_ranks(values: Shaped[Tensor, "lists n"]) -> np.ndarray:
+    """Integers 0, 1, ... that compare like the values."""
+    if values.is_floating_point() and bool(values.isnan().any()):
+        raise BadInput("Kendall's tau cannot rank NaN.")
+    values = values.detach().cpu()
+    ordered, where = values.sort(dim=-1)
+    steps = torch.zeros_like(where)
+    steps[:, 1:] = (ordered[:, 1:] != ordered[:, :-1]).cumsum(-1)
+    return torch.empty_like(where).scatter_(-1, where, steps).numpy()
+
+
+@njit
+def _ties(counts):
+    total = 0
+    for c in counts:
+        total += c * (c - 1) // 2
+    return total
+
+
+@njit
+def _inversions(values, spare):
+    """Pairs out of order, by merge sort; sorts ``values`` on the way."""
+    n, swaps, width = values.size, 0, 1
+    while width < n:
+        for low in range(0, n, 2 * width):
+            middle, high = min(low + width, n), min(low + 2 * width, n)
+            i, j = low, middle
+            for k in range(low, high):
+                if i < middle and (j >= high or values[i] <= values[j]):
+                    spare[k] = values[i]
+                    i += 1
+                else:
+                    spare[k] = values[j]
+                    swaps += middle - i
+                    j += 1
+        values[:] = spare
+        width *= 2
+    return swaps
+
+
+@njit
+def _tau_kernel(x, y, tau, low, high):
+    n = x.shape[1]
+    spare = np.empty(n, np.int64)
+    for row in range(low, high):
+        joint = x[row] * n + y[row]
+        joint.sort()  # by x, ties by y
+        pairs = n * (n - 1) // 2
+        ties_x = _ties(np.bincount(x[row], minlength=1))
+        ties_y = _ties(np.bincount(y[row], minlength=1))
+        ties_both, run = 0, 1
+        for k in range(1, n):
+            run = run + 1 if joint[k] == joint[k - 1] else 1
+            ties_both += run - 1
+        by_x = joint % n
+        discordant = _inversions(by_x, spare)
+        untied = (pairs - ties_x) * (pairs - ties_y)
+        balance = pairs - ties_x - ties_y + ties_both - 2 * discordant
+        tau[row] = balance / np.sqrt(np.float64(untied)) if untied > 0 else np.nan
+
+
+def as_order(order: Int[Tensor, "*batch n"]) -> Int[Tensor, "*batch n"]:
+    """The same order if every number 0..n-1 stands in it once; otherwise one sentence."""
+    n = order.shape[-1]
+    if not bool((order.sort(-1).values == torch.arange(n, device=order.device)).all()):
+        raise BadInput(f"An order must hold each of 0 to {n - 1} once.")
+    return order
+
+
+def square(scores: Scores) -> Scores:
+    """The same scores if they are floating point (..., n, n) with n >= 1; otherwise one sentence."""
+    if scores.ndim < 2 or scores.shape[-1] != scores.shape[-2] or scores.shape[-1] == 0:
+        raise BadInput(f"Scores must have shape (..., n, n) with n >= 1, not {tuple(scores.shape)}.")
+    if scores.dtype not in (torch.float32, torch.float64):
+        raise BadInput(f"Scores must be float32 or float64, not {scores.dtype}.")
+    return scores

@@ -1,0 +1,32 @@
+"""The Sinkhorn operator: scores in, soft permutation out."""
+
+from __future__ import annotations
+
+from ..shapes import BadInput, Mask, Scores, SoftPermutation
+from ._engine import perturbed_sinkhorn
+from .assignment import masked
+from .permutation import square
+
+
+def sinkhorn(
+    scores: Scores, iterations: int = 10, allowed: Mask | None = None, *, tolerance: float | None = None
+) -> SoftPermutation:
+    r"""Soft permutation of ``exp(scores)``: normalise rows, then columns, ``iterations`` times.
+
+    Multiply the scores with the inverse temperature before. Any leading batch dimensions, float32 or float64. The gradient
+    is the exact one of the truncated iteration, and costs the output and 2T vectors of memory, whatever T. Entries that are
+    -inf, or False in ``allowed``, stay zero.
+
+    With ``tolerance``, each matrix stops as soon as its rows sum to one within it, and ``iterations`` is the cap.
+    ``marginal_error`` tells how far the result is from doubly stochastic.
+    """
+    square(scores)
+    _check_iterations(iterations, tolerance)
+    return perturbed_sinkhorn(masked(scores, allowed), iterations=iterations, tolerance=tolerance)
+
+
+def _check_iterations(iterations: int, tolerance: float | None) -> None:
+    if int(iterations) != iterations or iterations < 1:
+        raise BadInput(f"iterations must be a whole number of at least 1, not {iterations!r}.")
+    if tolerance is not None and not tolerance > 0:
+        raise BadInput(f"tolerance must be positive, not {tolerance!r}.")

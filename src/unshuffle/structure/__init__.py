@@ -1,0 +1,1 @@
+"""What makes an order good: losses on reordered items, pair energies on a layout of positions."""

@@ -1,0 +1,130 @@
+"""Layouts: where the positions are and which of them are neighbours.
+
+A layout and a pair cost make an energy. ``cost[i, k]`` is the cost of item ``k`` standing directly after item ``i``
+(right of it, below it); it need not be symmetric. A layout is a list of *relations*, each a set of (first, second)
+pairs of positions that share one cost matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..shapes import BadInput
+
+Pairs: TypeAlias = Int[Tensor, "pairs 2"]
+
+
+def _at_least(name: str, value: int, least: int) -> None:
+    if int(value) != value or value < least:
+        raise BadInput(f"{name} must be a whole number of at least {least}, not {value!r}.")
+
+
+@dataclass(frozen=True)
+class Path:
+    """Positions 0, 1, ..., n-1 in a line; each is followed by the next."""
+
+    n: int
+
+    def __post_init__(self) -> None:
+        _at_least("The length of a Path", self.n, 1)
+
+    def relations(self) -> tuple[Pairs, ...]:
+        first = torch.arange(self.n - 1)
+        return (torch.stack((first, first + 1), dim=1),)
+
+    def energy(self, order: Int[Tensor, "*batch n"], cost: Tensor | Sequence[Tensor]) -> Tensor:
+        return hard_energy(self, order, cost)
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """Positions 0, 1, ..., n-1 in a ring; the last is followed by the first."""
+
+    n: int
+
+    def __post_init__(self) -> None:
+        _at_least("The length of a Cycle", self.n, 1)
+
+    def relations(self) -> tuple[Pairs, ...]:
+        first = torch.arange(self.n)
+        return (torch.stack((first, (first + 1) % self.n), dim=1),)
+
+    def energy(self, order: Int[Tensor, "*batch n"], cost: Tensor | Sequence[Tensor]) -> Tensor:
+        return hard_energy(self, order, cost)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """``height`` x ``width`` positions in raster order; two relations, right neighbours and lower neighbours."""
+
+    height: int
+    width: int
+
+    def __post_init__(self) -> None:
+        _at_least("The height of a Grid", self.height, 1)
+        _at_least("The width of a Grid", self.width, 1)
+
+    @property
+    def n(self) -> int:
+        return self.height * self.width
+
+    def relations(self) -> tuple[Pairs, ...]:
+        cell = torch.arange(self.n).reshape(self.height, self.width)
+        right = torch.stack((cell[:, :-1].reshape(-1), cell[:, 1:].reshape(-1)), dim=1)
+        below = torch.stack((cell[:-1].reshape(-1), cell[1:].reshape(-1)), dim=1)
+        return right, below
+
+    def energy(self, order: Int[Tensor, "*batch n"], cost: Tensor | Sequence[Tensor]) -> Tensor:
+        return hard_energy(self, order, cost)
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Any weighted graph of positions: ``weights[a, b]`` multiplies the cost of the items at a and b (Koopmans-Beckmann)."""
+
+    weights: Float[Tensor, "n n"]
+
+    def __post_init__(self) -> None:
+        w = torch.as_tensor(self.weights)
+        if w.ndim != 2 or w.shape[0] != w.shape[1] or w.shape[0] < 1:
+            raise BadInput(f"The weights of a Graph must be a square matrix, not of shape {tuple(w.shape)}.")
+        if not torch.isfinite(w).all():
+            raise BadInput("The weights of a Graph must be finite numbers, but some are NaN or infinite.")
+        object.__setattr__(self, "weights", w if w.is_floating_point() else w.to(torch.get_default_dtype()))
+
+    @property
+    def n(self) -> int:
+        return self.weights.shape[0]
+
+    def energy(self, order: Int[Tensor, "*batch n"], cost: Float[Tensor, "n n"]) -> Tensor:
+        among = cost[order.unsqueeze(-1), order.unsqueeze(-2)]
+        return (self.weights.to(among) * among).sum(dim=(-2, -1))
+
+
+Layout: TypeAlias = Path | Cycle | Grid | Graph
+
+
+def relation_costs(layout: Path | Cycle | Grid, cost: Tensor | Sequence[Tensor]) -> list[Tensor]:
+    """One cost matrix per relation; a single matrix serves all of them."""
+    count = len(layout.relations())
+    costs = [cost] * count if isinstance(cost, Tensor) else list(cost)
+    if len(costs) != count:
+        raise BadInput(f"{type(layout).__name__} has {count} neighbour relation(s), but {len(costs)} costs came.")
+    for c in costs:
+        if tuple(c.shape) != (layout.n, layout.n):
+            raise BadInput(f"The cost for {layout} must have shape {(layout.n, layout.n)}, not {tuple(c.shape)}.")
+    return costs
+
+
+def hard_energy(layout: Path | Cycle | Grid, order: Int[Tensor, "*batch n"], cost: Tensor | Sequence[Tensor]) -> Tensor:
+    """Sum over neighbouring positions (a, b) of ``cost[order[a], order[b]]``."""
+    total = torch.zeros(order.shape[:-1])
+    for pairs, c in zip(layout.relations(), relation_costs(layout, cost), strict=True):
+        total = total.to(c) + c[order[..., pairs[:, 0]], order[..., pairs[:, 1]]].sum(dim=-1)
+    return total

@@ -1,0 +1,1 @@
+"""Problems that people have: data in, order out."""
