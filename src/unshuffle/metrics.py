@@ -1,0 +1,106 @@
+"""How good is an order? Kendall tau in its variants, what jigsaw papers report, gaps, and what anchors alone give."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from .operators.permutation import inverse, kendall_tau
+from .shapes import BadInput, Order
+from .structure.layouts import Grid
+
+PerList = Float[Tensor, "*batch"]
+
+
+def order_tau(order: Order, truth: Order) -> PerList:
+    """Kendall tau of the *places* of the items: 1 for the same order, -1 for the reversed one.
+
+    The orders themselves are lists of labels, and tau of labels changes when the items are renamed; ranks do not.
+    """
+    return kendall_tau(inverse(order), inverse(truth)).float()
+
+
+def canonical_tour(order: Order) -> Order:
+    """The same closed tour, started at item 0 and walked towards the smaller of its two neighbours."""
+    n = order.shape[-1]
+    start = (order == 0).int().argmax(-1, keepdim=True)
+    steps = torch.arange(n, device=order.device)
+    forward = order.gather(-1, (start + steps) % n)
+    backward = order.gather(-1, (start - steps) % n)
+    if n < 3:
+        return forward
+    return torch.where((forward[..., 1] <= forward[..., -1]).unsqueeze(-1), forward, backward)
+
+
+def tour_kendall_tau(order: Order, truth: Order) -> PerList:
+    """Kendall tau of two tours, each started at item 0, the better of the two walking directions."""
+    n = order.shape[-1]
+    ours, theirs = canonical_tour(order), canonical_tour(truth)
+    steps = -torch.arange(n, device=order.device) % n
+    return torch.maximum(order_tau(ours, theirs), order_tau(ours[..., steps], theirs))
+
+
+def direct_accuracy(order: Order, truth: Order) -> PerList:
+    """Share of positions with the right item (jigsaws: tiles in place)."""
+    return (order == truth).float().mean(-1)
+
+
+def perfect_accuracy(order: Order, truth: Order) -> PerList:
+    """1 where every item is in place, else 0; its mean over puzzles is the share of perfect reconstructions."""
+    return (order == truth).all(-1).float()
+
+
+def neighbour_accuracy(order: Order, truth: Order, grid: Grid) -> PerList:
+    """Share of the seams of the true picture whose two tiles are neighbours in the same way in the given one.
+
+    A picture that is assembled right but shifted keeps most of this and none of its direct accuracy.
+    """
+    if order.shape[-1] != grid.n:
+        raise BadInput(f"{grid} has {grid.n} positions, but the order has {order.shape[-1]} items.")
+    if grid.n == 1:
+        return torch.ones(order.shape[:-1], device=order.device)
+    row, column = inverse(order) // grid.width, inverse(order) % grid.width
+    right, below = grid.relations()
+    kept = [
+        _offset(row, truth, right).eq(0) & _offset(column, truth, right).eq(1),
+        _offset(row, truth, below).eq(1) & _offset(column, truth, below).eq(0),
+    ]
+    return torch.cat(kept, -1).float().mean(-1)
+
+
+def _offset(coordinate: Int[Tensor, "*batch n"], truth: Order, pairs: Int[Tensor, "pairs 2"]) -> Tensor:
+    """How far apart the second item of every true pair stands from the first, in one coordinate."""
+    first, second = truth[..., pairs[:, 0]], truth[..., pairs[:, 1]]
+    return coordinate.gather(-1, second) - coordinate.gather(-1, first)
+
+
+def optimality_gap(energy: PerList, best: PerList) -> PerList:
+    """How much longer than the best, as a share: 0.25 is 25 %."""
+    return energy / best - 1
+
+
+def mask_only_tau(n: int, anchors: int) -> float:
+    r"""Expected Kendall tau of k random anchors in place and the rest at random: $\frac{k(2n+k+1)}{3n(n-1)}$, at most 1.
+
+    Of the n(n-1)/2 pairs, two anchors agree always and two free items in expectation 0. An anchor and a free item: with
+    m = n - k free places, the item is in its own place with probability 1/m and agrees; else its true and its given place
+    are two random places among the others, on the same side of the anchor with expectation 1/3 (summed over places). So
+    $\binom k2 + km(\frac1m + (1-\frac1m)\frac13)$ over $\binom n2$. The paper's Monte Carlo: 0.029, 0.126, 0.189.
+    """
+    if not 0 <= anchors <= n:
+        raise BadInput(f"there can be 0 to {n} anchors among {n} items, got {anchors}.")
+    if n < 2:
+        return 1.0
+    return min(1.0, anchors * (2 * n + anchors + 1) / (3 * n * (n - 1)))
+
+
+def mask_only_tau_sampled(n: int, anchors: int, trials: int, generator: torch.Generator) -> Float[Tensor, "trials"]:
+    """Kendall tau of `trials` random fills around random anchors: the paper's appendix, step by step."""
+    truth = torch.arange(n).expand(trials, n)
+    shuffled = torch.rand(trials, n, generator=generator).argsort(-1)
+    anchored = torch.zeros(trials, n, dtype=torch.bool).scatter(-1, shuffled[:, :anchors], True)
+    free = shuffled[:, anchors:]  # in random order; sorted they are the free places
+    order = truth.clone()
+    order[~anchored] = free.flatten()
+    return order_tau(order, truth)

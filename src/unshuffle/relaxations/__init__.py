@@ -1,0 +1,1 @@
+"""Ways from scores to a soft permutation, behind one protocol."""

@@ -1,0 +1,134 @@
+r"""Sinkhorn and Gumbel-Sinkhorn with a global or a local inverse temperature (Algorithm 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..operators.assignment import assign
+from ..operators.gumbel import gumbel_sinkhorn
+from ..operators.sinkhorn import sinkhorn
+from ..shapes import BadInput, Scores
+from ..temperature import UNIT, Controller, FieldReport, Schedule, diagnose
+from .protocol import MaskOrNone, Orders, SoftPermutations, with_samples
+
+
+def _check(iterations: int, adapt_from: int) -> None:
+    if iterations < 1:
+        raise BadInput(f"Sinkhorn needs at least one iteration, got {iterations}")
+    if adapt_from < 0:
+        raise BadInput(f"adaptation starts at an epoch >= 0, got adapt_from={adapt_from}")
+
+
+@dataclass(frozen=True)
+class GumbelSinkhorn:
+    r"""$P = \mathrm{Sinkhorn}(\beta \odot (S + g))$ with Gumbel noise g, one fresh draw per sample.
+
+    `schedule` gives the base $\beta_0$ by epoch; `local` (from epoch `adapt_from` on) makes it a field. Without noise
+    (`noise=0`, or `Sinkhorn`) the temperature still applies; in the paper's code it silently does not.
+    """
+
+    schedule: Schedule = UNIT
+    local: Controller | None = None
+    iterations: int = 10
+    noise: float = 1.0
+    adapt_from: int = 0
+
+    def __post_init__(self) -> None:
+        _check(self.iterations, self.adapt_from)
+
+    def __call__(
+        self,
+        scores: Scores,
+        *,
+        epoch: float = 0,
+        samples: int | None = None,
+        generator: torch.Generator | None = None,
+        allowed: MaskOrNone = None,
+    ) -> SoftPermutations:
+        return gumbel_sinkhorn(
+            scores,
+            beta=self.schedule(epoch),
+            samples=samples,
+            local=self.local if epoch >= self.adapt_from else None,
+            iterations=self.iterations,
+            generator=generator,
+            noise=self.noise,
+            allowed=allowed,
+        )
+
+    def decode(self, scores: Scores, *, allowed: MaskOrNone = None) -> Orders:
+        return assign(scores, allowed)
+
+    def report(self, scores: Scores, *, epoch: float = 0, allowed: MaskOrNone = None) -> FieldReport:
+        """The realised temperature field and entropies at these scores; one Sinkhorn, meant for once an epoch."""
+        beta = self.schedule(epoch)
+        Q = sinkhorn(beta * scores.detach(), self.iterations, allowed)
+        return diagnose(self.local if epoch >= self.adapt_from else None, Q, beta, allowed)
+
+
+@dataclass(frozen=True)
+class Sinkhorn:
+    r"""$P = \mathrm{Sinkhorn}(\beta \odot S)$: Gumbel-Sinkhorn that draws nothing."""
+
+    schedule: Schedule = UNIT
+    local: Controller | None = None
+    iterations: int = 10
+    adapt_from: int = 0
+
+    def __post_init__(self) -> None:
+        _check(self.iterations, self.adapt_from)
+
+    def __call__(
+        self,
+        scores: Scores,
+        *,
+        epoch: float = 0,
+        samples: int | None = None,
+        generator: torch.Generator | None = None,
+        allowed: MaskOrNone = None,
+    ) -> SoftPermutations:
+        return with_samples(self._quiet(scores, epoch=epoch, allowed=allowed), samples)
+
+    @property
+    def _quiet(self) -> GumbelSinkhorn:
+        return GumbelSinkhorn(self.schedule, self.local, self.iterations, noise=0.0, adapt_from=self.adapt_from)
+
+    def decode(self, scores: Scores, *, allowed: MaskOrNone = None) -> Orders:
+        return assign(scores, allowed)
+
+    def report(self, scores: Scores, *, epoch: float = 0, allowed: MaskOrNone = None) -> FieldReport:
+        return self._quiet.report(scores, epoch=epoch, allowed=allowed)
+
+
+@dataclass(frozen=True)
+class ColumnSoftmax:
+    r"""$T_{ip} = \mathrm{softmax}_i(\beta S_{ip})$: UTSP's relaxation; only the positions sum to one."""
+
+    schedule: Schedule = UNIT
+
+    def __call__(
+        self,
+        scores: Scores,
+        *,
+        epoch: float = 0,
+        samples: int | None = None,
+        generator: torch.Generator | None = None,
+        allowed: MaskOrNone = None,
+    ) -> SoftPermutations:
+        return with_samples(softmax_over_items(self.schedule(epoch) * scores, allowed), samples)
+
+    def decode(self, scores: Scores, *, allowed: MaskOrNone = None) -> Orders:
+        return assign(scores, allowed)  # the same as on log T: they differ by one constant per position
+
+
+def softmax_over_items(logits: Tensor, allowed: MaskOrNone = None) -> SoftPermutations:
+    """Softmax down each column (position), over the allowed items."""
+    return torch.softmax(_masked(logits, allowed), dim=-2)
+
+
+def _masked(logits: Tensor, allowed: MaskOrNone) -> Tensor:
+    # the lowest finite number, not -inf: its gradient is 0, never NaN
+    return logits if allowed is None else logits.masked_fill(~allowed, torch.finfo(logits.dtype).min)

@@ -1,0 +1,65 @@
+r"""NeuralSort (Grover et al., 2019): a relaxed sort of one key per item."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..operators.assignment import assign
+from ..temperature import UNIT, Schedule
+from .gumbel_sinkhorn import softmax_over_items
+from .protocol import MaskOrNone, Orders, SoftPermutations, with_samples
+
+Keys = Float[Tensor, "... n"]
+
+
+@dataclass(frozen=True)
+class NeuralSort:
+    r"""$P_{jk} = \mathrm{softmax}_j\bigl(\beta((2k - n - 1) s_j - \sum_l |s_j - s_l|)\bigr)$, ascending, k = 1..n.
+
+    Column k is a distribution over *items*; the paper writes the transpose (positions x items) and the descending order.
+    `as_published=True` reproduces the paper's code instead: softmax over *positions*, where the pairwise term
+    is the same for all entries of a row and cancels, so the keys are compared with nothing. That is why its NeuralSort row
+    collapses on [10, 11]; the operator itself sorts there perfectly.
+    """
+
+    schedule: Schedule = UNIT
+    as_published: bool = False
+
+    def __call__(
+        self,
+        scores: Keys,
+        *,
+        epoch: float = 0,
+        samples: int | None = None,
+        generator: torch.Generator | None = None,
+        allowed: MaskOrNone = None,
+    ) -> SoftPermutations:
+        beta = self.schedule(epoch)
+        if self.as_published:  # transposed twice: the softmax runs over positions
+            mask = None if allowed is None else allowed.mT
+            return with_samples(softmax_over_items(beta * sort_logits(scores).mT, mask).mT, samples)
+        # centring changes no softmax over items, and keeps the digits of keys like 10.3
+        centred = scores - scores.detach().mean(-1, keepdim=True)
+        return with_samples(softmax_over_items(beta * sort_logits(centred), allowed), samples)
+
+    def decode(self, scores: Keys, *, allowed: MaskOrNone = None) -> Orders:
+        return decode_keys(scores, allowed)
+
+
+def sort_logits(keys: Keys) -> Float[Tensor, "... n n"]:
+    r"""$(2k - n - 1) s_j - \sum_l |s_j - s_l|$, rows j, columns k: largest in column k for the k-th smallest key."""
+    n = keys.shape[-1]
+    place = 2 * torch.arange(1, n + 1, device=keys.device, dtype=keys.dtype) - n - 1
+    spread = (keys.unsqueeze(-1) - keys.unsqueeze(-2)).abs().sum(-1)
+    return keys.unsqueeze(-1) * place - spread.unsqueeze(-1)
+
+
+def decode_keys(keys: Keys, allowed: MaskOrNone = None) -> Orders:
+    """The items by ascending key; with a mask, the best allowed assignment of that sort."""
+    if allowed is None:
+        return torch.argsort(keys.detach(), dim=-1, stable=True)
+    return assign(sort_logits(keys.detach()), allowed)

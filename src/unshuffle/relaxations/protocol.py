@@ -1,0 +1,52 @@
+"""What every relaxation is: scores (or keys) in, soft permutation out, one call for all of them.
+
+`relax(scores, epoch=e, samples=5, generator=g, allowed=mask)` gives (5, *batch, n, n) for a random relaxation; one
+that draws nothing gives (1, *batch, n, n), since more copies would tell a trainer nothing; without `samples` there is no
+leading dimension. Rows are items, columns are positions.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from ..operators.assignment import assign
+from ..operators.permutation import to_matrix
+
+SoftPermutations = Float[Tensor, "... n n"]
+Orders = Int[Tensor, "... n"]
+MaskOrNone = Bool[Tensor, "... n n"] | None
+
+
+class Relaxation(Protocol):
+    """A frozen dataclass of settings with these two methods; its repr is its log line."""
+
+    def __call__(
+        self,
+        scores: Tensor,
+        *,
+        epoch: float = 0,
+        samples: int | None = None,
+        generator: torch.Generator | None = None,
+        allowed: MaskOrNone = None,
+    ) -> SoftPermutations:
+        """The soft permutation(s) at this epoch's temperature."""
+        ...
+
+    def decode(self, scores: Tensor, *, allowed: MaskOrNone = None) -> Orders:
+        """The hard order that the scores stand for: no noise, no temperature."""
+        ...
+
+
+def with_samples(P: SoftPermutations, samples: int | None) -> SoftPermutations:
+    """The leading dimension of a relaxation that draws nothing."""
+    return P if samples is None else P.unsqueeze(0)
+
+
+def hardened(P: SoftPermutations, allowed: MaskOrNone = None) -> SoftPermutations:
+    """The hard permutation that a soft one leans to, by assignment on log P (never on P: the best order differs)."""
+    tiny = torch.finfo(P.dtype).tiny
+    return to_matrix(assign(P.detach().clamp_min(tiny).log(), allowed)).to(P.dtype)

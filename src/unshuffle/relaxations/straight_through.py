@@ -1,0 +1,32 @@
+"""Straight-through: the hard permutation forwards, the gradient of the soft one backwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .protocol import MaskOrNone, Orders, Relaxation, SoftPermutations, hardened
+
+
+@dataclass(frozen=True)
+class StraightThrough:
+    """Any relaxation, made hard: the loss sees a true permutation of the items, the network the gradient of `soft`."""
+
+    soft: Relaxation
+
+    def __call__(
+        self,
+        scores: Tensor,
+        *,
+        epoch: float = 0,
+        samples: int | None = None,
+        generator: torch.Generator | None = None,
+        allowed: MaskOrNone = None,
+    ) -> SoftPermutations:
+        P = self.soft(scores, epoch=epoch, samples=samples, generator=generator, allowed=allowed)
+        return hardened(P, allowed) + (P - P.detach())  # the bracket is exactly 0
+
+    def decode(self, scores: Tensor, *, allowed: MaskOrNone = None) -> Orders:
+        return self.soft.decode(scores, allowed=allowed)

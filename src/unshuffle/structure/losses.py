@@ -1,0 +1,84 @@
+r"""Structural losses on reordered items $\hat X = P^T X$: one number per list, smaller is better in order.
+
+Sums over positions, as the paper writes them; a trainer averages over lists and samples. None of them sees a true order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..shapes import BadInput, Items
+from .layouts import Grid
+
+PerList = Float[Tensor, "*batch"]
+Tiles = Float[Tensor, "*batch n channels height width"]
+
+
+def monotone(items: Items, lags: Sequence[int] = (1,)) -> PerList:
+    r"""$\sum_\ell \sum_i \mathrm{ReLU}(\hat x_i - \hat x_{i+\ell})^2$: zero iff ascending; lag 1 alone is the paper's loss.
+
+    With lag 1 the two terms of an inner position cancel in expectation, so the signal enters at the two ends and diffuses
+    inwards: training time grows like n^2. Lags at all scales (`monotone_at_all_scales`) are the same property and reach
+    every position at once.
+    """
+    n = items.shape[-2]
+    drops = [torch.relu(items[..., : n - lag, :] - items[..., lag:, :]) for lag in lags if 0 < lag < n]
+    return sum((drop.square().sum((-2, -1)) for drop in drops), items.new_zeros(items.shape[:-2]))
+
+
+def dyadic_lags(n: int) -> tuple[int, ...]:
+    """1, 2, 4, ... below n."""
+    return tuple(1 << k for k in range(max(n - 1, 0).bit_length()))
+
+
+def monotone_at_all_scales(items: Items) -> PerList:
+    """`monotone` over the lags 1, 2, 4, ... < n."""
+    return monotone(items, dyadic_lags(items.shape[-2]))
+
+
+def tour_length(items: Items) -> PerList:
+    r"""$\sum_i \lVert \hat x_i - \hat x_{i+1} \rVert_2$, closed: the length of the tour through blended points."""
+    return torch.linalg.vector_norm(items - items.roll(-1, dims=-2), dim=-1).sum(-1)
+
+
+def smooth1(tiles: Tiles, grid: Grid) -> PerList:
+    r"""$\sum_{\text{adjacent tiles}} \lVert \partial \hat X \rVert^2$: squared jumps across the seams of a grid of tiles."""
+    return smooth2k(tiles, grid, band=1)
+
+
+def smooth2k(tiles: Tiles, grid: Grid, band: int = 2, power: float = 2.0) -> PerList:
+    r"""Variation across every seam, over the `band` pixels on either side of it (the paper's `smooth2k`, k = `band`).
+
+    The last `band` columns of the left tile and the first of the right one make a strip; its $2k - 1$ steps from column to
+    column are summed as $|\cdot|^p$; the same with rows for upper and lower tiles. Steps *along* the seam are left out:
+    only so does k = 1 give the seam alone, as the paper says. `power=1` is total variation, `power=2` matches `smooth1`.
+    """
+    height, width = tiles.shape[-2:]
+    if tiles.shape[-4] != grid.n:
+        raise BadInput(f"{grid} has {grid.n} positions, but {tiles.shape[-4]} tiles came; reshape the tiles to match.")
+    if not 1 <= band <= min(height, width):
+        raise BadInput(f"the band must be between 1 and the tile size {height} x {width}, got {band}.")
+    grid_of_tiles = tiles.unflatten(-4, (grid.height, grid.width))  # (*batch, H, W, channels, height, width)
+    left, right = grid_of_tiles[..., :, :-1, :, :, -band:], grid_of_tiles[..., :, 1:, :, :, :band]
+    upper, lower = grid_of_tiles[..., :-1, :, :, -band:, :], grid_of_tiles[..., 1:, :, :, :band, :]
+    across = torch.cat((left, right), -1).diff(dim=-1)
+    down = torch.cat((upper, lower), -2).diff(dim=-2)
+    return sum(step.abs().pow(power).flatten(start_dim=-5).sum(-1) for step in (across, down))  # pyright: ignore
+
+
+@dataclass(frozen=True)
+class Smoothness:
+    """`smooth2k` as a loss on flattened tiles (*batch, n, channels * height * width), which is what a trainer reorders."""
+
+    grid: Grid
+    tile: tuple[int, int, int]
+    band: int = 1
+    power: float = 2.0
+
+    def __call__(self, items: Items) -> PerList:
+        return smooth2k(items.unflatten(-1, self.tile), self.grid, self.band, self.power)
