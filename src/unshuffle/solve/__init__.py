@@ -6,8 +6,131 @@ this package of the same name. Nothing heavy may therefore be imported at the to
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..structure.layouts import Layout
+    from .solution import Runs, Solution
+    from .watch import Step
 
 
-def solve(problem: Any, **kwargs: Any) -> Any:
-    raise NotImplementedError("solve is being written")
+def solve(
+    problem: Layout | Callable[[Tensor], Tensor],
+    *,
+    cost: Tensor | Sequence[Tensor] | Any = None,
+    items: Tensor | Any = None,
+    allowed: Tensor | Any = None,
+    init: Tensor | Any = None,
+    runs: int | None = None,
+    seed: int = 0,
+    time_limit: float | None = None,
+    callback: Callable[[Step], object] | None = None,
+    polish: bool = False,
+) -> Solution:
+    """The order with the lowest energy that annealing finds, from structure alone.
+
+    ``problem`` is a layout (`Path`, `Cycle`, `Grid`, `Graph`) with ``cost``, where ``cost[i, k]`` is paid for item k
+    directly after item i (`Grid`: a pair of matrices, right and below); or a differentiable function of the reordered
+    ``items`` (n x d) that returns one number. ``allowed`` (bool, items x positions) forbids and anchors; ``init`` (scores,
+    items x positions, for example a trained network's) says where to start; ``runs`` annealings go on at the same time and
+    the best wins. The same ``seed`` gives the same order. After ``time_limit`` seconds, on Ctrl-C, or when ``callback``
+    returns False, the best order so far comes back. ``polish`` adds a local search, reported apart.
+
+    >>> import torch, unshuffle as us
+    >>> points = torch.rand(50, 2)
+    >>> us.solve(us.Cycle(50), cost=torch.cdist(points, points)).order   # doctest: +SKIP
+    """
+    import torch
+
+    from . import checks
+    from .solution import Solution
+    from .watch import Watch
+
+    costs = None if cost is None else checks.costs(cost)
+    chosen, n = _solver(problem, costs, items)
+    options = {
+        "allowed": checks.mask(allowed, n),
+        "init": checks.start(init, n),
+        "runs": checks.count(runs),
+        "generator": torch.Generator().manual_seed(int(seed)),
+    }
+    with Watch(checks.limit(time_limit), callback) as watch, torch.no_grad():
+        found: Runs = chosen(watch=watch, **options)
+        polished = _polish(problem, costs, found, options["allowed"]) if polish else (None, None)
+    best = int(found.energies.argmin())
+    return Solution(
+        order=found.orders[best],
+        soft=found.soft,
+        energy=float(found.energies[best]),
+        confidence=found.confidence,
+        energies=found.energies,
+        agreement=found.agreement,
+        seconds=watch.seconds,
+        status=watch.status,
+        history=watch.history,
+        polished_order=polished[0],
+        polished_energy=polished[1],
+    )
+
+
+def _solver(problem: Any, costs: Any, items: Any) -> tuple[Callable[..., Runs], int]:
+    """The solver of this kind of problem, waiting for its options, and the number of items."""
+    from functools import partial
+
+    from ..shapes import BadInput
+    from ..structure.layouts import Cycle, Graph, Grid, Path
+    from .checks import one, pair
+
+    if isinstance(problem, (Path, Cycle, Grid, Graph)):
+        if costs is None:
+            raise BadInput(f"A {type(problem).__name__} needs cost=, the pair cost of neighbours (items x items).")
+        if isinstance(problem, Grid):
+            from .grid import solve_grid
+
+            return partial(solve_grid, problem, pair(costs, problem.n)), problem.n
+        matrix = one(costs, problem)
+        if isinstance(problem, Cycle):
+            from .cycle import solve_cycle as solver
+        elif isinstance(problem, Path):
+            from .path import solve_path as solver
+        else:
+            from .graph import solve_graph as solver
+        return partial(solver, problem, matrix), problem.n
+    if not callable(problem):
+        raise BadInput(f"solve takes a layout or a function of the reordered items, not {type(problem).__name__}.")
+    if items is None:
+        raise BadInput("A loss needs items=, the things to reorder (n x d).")
+    from .loss import as_items, solve_loss
+
+    things = as_items(items)
+    return partial(solve_loss, problem, things), len(things)
+
+
+def _polish(problem: Any, costs: Any, found: Runs, allowed: Tensor | None) -> tuple[Tensor, float]:
+    """Local search from every run's order; the best of them."""
+    from ..operators import local_search
+    from ..shapes import BadInput
+    from ..structure.layouts import Cycle, Graph, Grid, Path
+
+    searches: dict[type, Callable[..., Any]] = {
+        Cycle: local_search.improve_tour,
+        Path: local_search.improve_path,
+        Grid: local_search.improve_grid,
+        Graph: local_search.improve_assignment,
+    }
+    if type(problem) not in searches:
+        raise BadInput("polish needs a layout: there is no local search for a loss of your own.")
+    where = (
+        (problem.weights,)
+        if isinstance(problem, Graph)
+        else (problem.height, problem.width)
+        if isinstance(problem, Grid)
+        else ()
+    )
+    orders = searches[type(problem)](found.orders, costs, *where, allowed=allowed)
+    energies = problem.energy(orders, costs)
+    best = int(energies.argmin())
+    return orders[best], float(energies[best])

@@ -1,0 +1,84 @@
+"""What a user gives to ``solve``, checked once at the door; each refusal is one sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..operators.assignment import why_infeasible
+from ..shapes import BadInput
+
+
+def costs(cost: Any) -> Tensor | tuple[Tensor, ...]:
+    if isinstance(cost, (list, tuple)) and len(cost) and getattr(cost[0], "ndim", 0) == 2:
+        return tuple(_matrix(torch.as_tensor(c)) for c in cost)
+    return _matrix(torch.as_tensor(cost))
+
+
+def _matrix(cost: Tensor) -> Tensor:
+    """Kept in double precision: energies are sums of thousands of costs. The annealers go on in single precision."""
+    if cost.ndim != 2 or cost.shape[0] != cost.shape[1]:
+        raise BadInput(f"A cost must be a square matrix (items x items), not of shape {tuple(cost.shape)}.")
+    if not torch.isfinite(cost).all():
+        raise BadInput("A cost must be finite, but some entries are NaN or infinite; use a large number or allowed=.")
+    return cost.detach().to("cpu", torch.float64)
+
+
+def one(given: Any, layout: Any) -> Tensor:
+    if isinstance(given, tuple):
+        raise BadInput(f"A {type(layout).__name__} takes one cost matrix, but {len(given)} came.")
+    if len(given) != layout.n:
+        raise BadInput(
+            f"The cost of a {type(layout).__name__} of {layout.n} must be {layout.n} x {layout.n}, not {len(given)} x {len(given)}."
+        )
+    return given
+
+
+def pair(given: Tensor | tuple[Tensor, ...], n: int) -> tuple[Tensor, Tensor]:
+    """Costs of right and of lower neighbours; one matrix serves both."""
+    both = (given, given) if isinstance(given, Tensor) else given
+    if len(both) != 2:
+        raise BadInput(f"A Grid takes cost=(right, below), but {len(both)} matrices came.")
+    for matrix in both:
+        if len(matrix) != n:
+            raise BadInput(f"The costs of a Grid of {n} cells must be {n} x {n}, not {tuple(matrix.shape)}.")
+    return both[0], both[1]
+
+
+def mask(allowed: Any, n: int) -> Tensor | None:
+    if allowed is None:
+        return None
+    pairs = torch.as_tensor(allowed)
+    if pairs.dtype != torch.bool or tuple(pairs.shape) != (n, n):
+        raise BadInput(
+            f"allowed must be a bool matrix of {n} items x {n} positions, not {pairs.dtype} of shape {tuple(pairs.shape)}."
+        )
+    reason = why_infeasible(pairs.numpy())
+    if reason:
+        raise BadInput(reason)
+    return None if bool(pairs.all()) else pairs
+
+
+def start(init: Any, n: int) -> Tensor | None:
+    if init is None:
+        return None
+    scores = torch.as_tensor(init).detach().to("cpu", torch.float32)
+    if tuple(scores.shape) != (n, n):
+        raise BadInput(f"init must be scores of {n} items x {n} positions, not of shape {tuple(scores.shape)}.")
+    if not torch.isfinite(scores).all():
+        raise BadInput("init must be finite scores, but some are NaN or infinite; forbid pairs with allowed=.")
+    return scores
+
+
+def count(runs: int | None) -> int | None:
+    if runs is not None and (int(runs) != runs or runs < 1):
+        raise BadInput(f"runs must be a whole number of at least 1, not {runs!r}.")
+    return None if runs is None else int(runs)
+
+
+def limit(seconds: float | None) -> float | None:
+    if seconds is not None and not seconds >= 0:
+        raise BadInput(f"time_limit must be a number of seconds, not {seconds!r}.")
+    return seconds
