@@ -1,0 +1,117 @@
+"""Metrics: against listing everything."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import reference_method as reference
+from unshuffle.metrics import (
+    canonical_tour,
+    direct_accuracy,
+    mask_only_tau,
+    mask_only_tau_sampled,
+    neighbour_accuracy,
+    optimality_gap,
+    order_tau,
+    perfect_accuracy,
+    tour_kendall_tau,
+)
+from unshuffle.operators.permutation import inverse
+from unshuffle.shapes import BadInput
+from unshuffle.structure.layouts import Grid
+
+
+def permutation(n: int, seed: int) -> torch.Tensor:
+    return torch.randperm(n, generator=torch.Generator().manual_seed(seed))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 8), st.integers(0, 1000), st.integers(0, 1000))
+def test_order_tau_compares_places(n, a, b):
+    order, truth, names = permutation(n, a), permutation(n, b), permutation(n, a + b)
+    expected = reference.kendall_tau(inverse(order).tolist(), inverse(truth).tolist())
+    assert order_tau(order, truth).item() == pytest.approx(expected)
+    assert order_tau(names[order], names[truth]).item() == pytest.approx(expected)  # items renamed: the same
+
+
+def test_order_tau_where_tau_of_labels_would_be_wrong():
+    # two neighbours swapped: one of three pairs is wrong, though the lists of labels disagree in all three
+    assert order_tau(torch.tensor([0, 2, 1]), torch.tensor([2, 0, 1])).item() == pytest.approx(1 / 3)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 9), st.integers(0, 1000), st.integers(0, 20), st.booleans())
+def test_a_tour_is_the_same_rotated_and_reversed(n, seed, shift, reverse):
+    tour = permutation(n, seed)
+    other = tour.roll(shift).flip(-1) if reverse else tour.roll(shift)
+    assert torch.equal(canonical_tour(tour), canonical_tour(other))
+    if n > 1:
+        assert tour_kendall_tau(other, tour).item() == pytest.approx(1.0)
+
+
+def test_canonical_tours_are_as_many_as_there_are():
+    tours = torch.tensor(list(itertools.permutations(range(6))))
+    assert len(canonical_tour(tours).unique(dim=0)) == 60  # 5! / 2
+
+
+def test_tour_tau_takes_the_better_direction():
+    truth, order = torch.tensor([0, 1, 2, 3, 4, 5]), torch.tensor([0, 2, 5, 4, 3, 1])
+    both = [order_tau(o, truth).item() for o in (order, order[[0, 5, 4, 3, 2, 1]])]
+    assert tour_kendall_tau(order, truth).item() == pytest.approx(max(both))
+    assert min(both) < max(both)
+
+
+def test_accuracies_of_a_grid_shifted_by_one_column():
+    truth = torch.arange(6)  # 0 1 2 / 3 4 5
+    shifted = torch.tensor([2, 0, 1, 5, 3, 4])
+    assert direct_accuracy(shifted, truth).item() == 0
+    assert perfect_accuracy(torch.stack((shifted, truth)), truth.expand(2, 6)).tolist() == [0, 1]
+    # kept: 0-1, 3-4 of the four right seams, and all three lower ones
+    assert neighbour_accuracy(shifted, truth, Grid(2, 3)).item() == pytest.approx(5 / 7)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 4), st.integers(1, 4), st.integers(0, 500), st.integers(0, 500))
+def test_neighbour_accuracy_by_listing_the_seams(height, width, a, b):
+    n = height * width
+    order, truth = permutation(n, a), permutation(n, b)
+    right, below = reference.grid_neighbours(height, width)
+    seams = [
+        {(int(o[p]), int(o[q]), way) for way, s in (("r", right), ("b", below)) for p, q in s} for o in (order, truth)
+    ]
+    expected = len(seams[0] & seams[1]) / len(seams[1]) if seams[1] else 1.0
+    assert neighbour_accuracy(order, truth, Grid(height, width)).item() == pytest.approx(expected)
+
+
+def test_neighbour_accuracy_refuses_another_grid():
+    with pytest.raises(BadInput):
+        neighbour_accuracy(torch.arange(5), torch.arange(5), Grid(2, 3))
+
+
+def test_gap():
+    assert optimality_gap(torch.tensor([5.0]), torch.tensor([4.0])).item() == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 6])
+def test_mask_only_closed_form_is_exact(n):
+    for anchors in range(n + 1):
+        assert mask_only_tau(n, anchors) == pytest.approx(reference.mask_only_tau(n, anchors))
+
+
+@pytest.mark.parametrize(("side", "anchors", "paper"), [(5, 1, 0.029), (6, 6, 0.126), (7, 12, 0.189)])
+def test_mask_only_as_in_the_paper(side, anchors, paper):
+    closed = mask_only_tau(side * side, anchors)
+    assert closed == pytest.approx(paper, abs=0.001)
+    draws = mask_only_tau_sampled(side * side, anchors, 20_000, torch.Generator().manual_seed(0))
+    error = draws.std().item() / len(draws) ** 0.5
+    assert draws.mean().item() == pytest.approx(closed, abs=4 * error)
+
+
+def test_mask_only_refuses_more_anchors_than_items():
+    with pytest.raises(BadInput):
+        mask_only_tau(4, 5)
