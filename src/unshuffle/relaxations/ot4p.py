@@ -23,8 +23,9 @@ Rotation = Float[Tensor, "*batch n n"]
 class OT4P:
     r"""$O = B \exp(A)$ with $A$ skew from the scores, moved towards its nearest permutation: $R = \Pi (\Pi^T O)^\tau$.
 
-    $\tau = 1/\beta$ lies in (0, 1]: $\beta = 1$ gives O, $\beta \to \infty$ the permutation. (If that permutation is odd, one
-    column of O is turned round, since no rotation leads to an odd permutation.) Entries can be negative, and rows and
+    $\tau = 1/\beta$ lies in (0, 1]: $\beta = 1$ gives O, $\beta \to \infty$ the permutation. (No rotation
+    leads to an odd permutation, so for one of these the last column is turned round on the way in and out; it then lies on
+    the border between n regions, and descent with a moving base passes it but does not settle there.) Entries can be negative, and rows and
     columns have norm one instead of sum one. Forward gives $T O$ with $T = R O^T$ held constant, so the gradient
     never goes through the matrix power. Powers use real arithmetic: see `fractional_power`.
 
