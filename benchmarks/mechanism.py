@@ -1,0 +1,29 @@
+"""The mechanism figure and its numbers: `python benchmarks/mechanism.py [--out FILE.png]`."""
+
+from __future__ import annotations
+
+import argparse
+
+from unshuffle.paper.mechanism import Mechanism, draw_mechanism
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", default="mechanism.png", help="where to write the picture")
+    out = parser.parse_args().out
+    case = Mechanism()
+    easy, hard = case.thresholds()
+    print(
+        f"easy rows reach {1 - case.eps:g} from beta {easy:.3f} on; hard rows stay below {1 - case.eta:g} up to {hard:.3f}"
+    )
+    for beta in case.betas:
+        plain, field = case.diagonals(beta, False), case.diagonals(beta, True)
+        print(
+            f"beta0 {beta:4g}: easy / hard diagonal  global {plain[0]:.3f} / {plain[1]:.3f}  adaptive {field[0]:.3f} / {field[1]:.3f}"
+        )
+    draw_mechanism(case).savefig(out)
+    print(f"wrote {out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The paper itself: its statements, tables and figures as functions."""

@@ -1,0 +1,32 @@
+"""The mechanism figure shows what it says."""
+
+from __future__ import annotations
+
+from io import BytesIO
+
+import pytest
+
+from unshuffle.paper.mechanism import Mechanism, draw_mechanism
+
+
+def test_no_scalar_works_in_the_shown_case_and_the_field_does():
+    case = Mechanism()
+    easy, hard = case.thresholds()
+    assert easy > hard
+    scalar, field = case.diagonals(3.0, adaptive=False), case.diagonals(3.0, adaptive=True)
+    assert scalar[0] >= 1 - case.eps
+    assert scalar[1] > 1 - case.eta
+    assert field[0] >= 1 - case.eps
+    assert field[1] <= 1 - case.eta
+
+
+def test_both_are_hard_in_the_end():
+    for adaptive in (False, True):
+        assert Mechanism().diagonals(20.0, adaptive) == pytest.approx((1.0, 1.0), abs=1e-3)
+
+
+def test_the_figure_is_drawn():
+    figure = draw_mechanism()
+    figure.savefig(picture := BytesIO(), format="png")
+    assert len(picture.getvalue()) > 10_000
+    assert len(figure.get_axes()) == 2 + 4 * 3
