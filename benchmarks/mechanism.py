@@ -16,10 +16,11 @@ def main() -> None:
     print(
         f"easy rows reach {1 - case.eps:g} from beta {easy:.3f} on; hard rows stay below {1 - case.eta:g} up to {hard:.3f}"
     )
-    for beta in case.betas:
-        plain, field = case.diagonals(beta, False), case.diagonals(beta, True)
+    plain, field = case.diagonals(case.betas, False), case.diagonals(case.betas, True)
+    for beta, *values in zip(case.betas, *plain, *field, strict=True):
         print(
-            f"beta0 {beta:4g}: easy / hard diagonal  global {plain[0]:.3f} / {plain[1]:.3f}  adaptive {field[0]:.3f} / {field[1]:.3f}"
+            f"beta0 {beta:4g}: easy / hard diagonal  global {values[0]:.3f} / {values[1]:.3f}"
+            f"  adaptive {values[2]:.3f} / {values[3]:.3f}"
         )
     draw_mechanism(case).savefig(out)
     print(f"wrote {out}")

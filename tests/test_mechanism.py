@@ -13,16 +13,18 @@ def test_no_scalar_works_in_the_shown_case_and_the_field_does():
     case = Mechanism()
     easy, hard = case.thresholds()
     assert easy > hard
-    scalar, field = case.diagonals(3.0, adaptive=False), case.diagonals(3.0, adaptive=True)
-    assert scalar[0] >= 1 - case.eps
-    assert scalar[1] > 1 - case.eta
-    assert field[0] >= 1 - case.eps
-    assert field[1] <= 1 - case.eta
+    ((easy_row,), (hard_row,)) = case.diagonals([3.0], adaptive=False)
+    assert easy_row >= 1 - case.eps
+    assert hard_row > 1 - case.eta
+    ((easy_row,), (hard_row,)) = case.diagonals([3.0], adaptive=True)
+    assert easy_row >= 1 - case.eps
+    assert hard_row <= 1 - case.eta
 
 
 def test_both_are_hard_in_the_end():
     for adaptive in (False, True):
-        assert Mechanism().diagonals(20.0, adaptive) == pytest.approx((1.0, 1.0), abs=1e-3)
+        ((easy_row,), (hard_row,)) = Mechanism().diagonals([20.0], adaptive)
+        assert (easy_row, hard_row) == pytest.approx((1.0, 1.0), abs=1e-3)
 
 
 def test_the_figure_is_drawn():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -38,21 +39,21 @@ class Mechanism:
     def scores(self) -> Float[Tensor, "n n"]:
         return block_ambiguous_scores(self.easy_size, self.hard_size, self.easy_margin, self.hard_margin, self.across)
 
-    def soft(self, beta: float, adaptive: bool, noise: float = 0.0, seed: int = 0) -> Float[Tensor, "n n"]:
-        """The soft permutation at base `beta`; the same seed gives the same noise to both temperatures."""
+    def soft(self, betas: Sequence[float], adaptive: bool, noise: float = 0.0) -> Float[Tensor, "betas n n"]:
+        """The soft permutation at each base beta; the global and the adaptive one get the same noise."""
         return gumbel_sinkhorn(
-            self.scores(),
-            beta,
+            self.scores().expand(len(betas), -1, -1),
+            torch.tensor(betas, dtype=torch.float64).reshape(-1, 1, 1),
             local=self.local if adaptive else None,
             iterations=ITERATIONS,
             noise=noise,
-            generator=torch.Generator().manual_seed(seed),
+            generator=torch.Generator().manual_seed(0),
         )
 
-    def diagonals(self, beta: float, adaptive: bool) -> tuple[float, float]:
-        """The diagonal entry of an easy and of a hard row, without noise."""
-        diagonal = self.soft(beta, adaptive).diagonal()
-        return diagonal[0].item(), diagonal[-1].item()
+    def diagonals(self, betas: Sequence[float], adaptive: bool) -> tuple[list[float], list[float]]:
+        """The diagonal entries of the easy and of the hard rows at each base beta, without noise."""
+        diagonal = self.soft(betas, adaptive).diagonal(dim1=-2, dim2=-1)
+        return diagonal[:, 0].tolist(), diagonal[:, -1].tolist()
 
     def thresholds(self) -> tuple[float, float]:
         """The least beta for the easy block and the largest for the hard one; no scalar works if the first is larger."""
@@ -75,9 +76,9 @@ def draw_mechanism(case: Mechanism | None = None) -> Figure:
         ("adaptive,\nsame noise", True, 1.0),
     )
     for line, (name, adaptive, noise) in enumerate(rows):
-        for column, beta in enumerate(case.betas):
+        for column, (beta, P) in enumerate(zip(case.betas, case.soft(case.betas, adaptive, noise), strict=True)):
             ax = figure.add_subplot(cells[line, 1 + column])
-            ax.imshow(case.soft(beta, adaptive, noise).numpy(), cmap="magma", vmin=0, vmax=1)
+            ax.imshow(P.numpy(), cmap="magma", vmin=0, vmax=1)
             ax.set(xticks=[], yticks=[], ylabel=name if column == 0 else "")
             ax.set_title(rf"$\beta_0 = {beta:g}$" if line == 0 else "")
     return figure
@@ -86,7 +87,7 @@ def draw_mechanism(case: Mechanism | None = None) -> Figure:
 def _draw_curves(axes: list[Axes], case: Mechanism) -> None:
     betas = torch.linspace(0.2, 8, 157).tolist()
     for ax, adaptive, name in zip(axes, (False, True), ("global", "adaptive"), strict=True):
-        easy, hard = zip(*(case.diagonals(beta, adaptive) for beta in betas), strict=True)
+        easy, hard = case.diagonals(betas, adaptive)
         ax.plot(betas, easy, color="tab:blue", label=f"easy rows ({case.easy_size} items)")
         ax.plot(betas, hard, color="tab:red", label=f"hard rows ({case.hard_size} items)")
         ax.axhline(1 - case.eps, color="tab:blue", linestyle=":", label=f"easy: at least {1 - case.eps:g}")
