@@ -1,16 +1,17 @@
-"""Chooses how Sinkhorn is computed: the numba kernel on a CPU, torch elsewhere."""
+"""Chooses how Sinkhorn is computed, the numba kernels on a CPU or torch elsewhere, and says what is wrong with bad scores."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..shapes import BadInput
-from ._philox import gumbel
-from ._torch import TorchSinkhorn
+from ._jit import have_numba
+from ._torch import Perturb, TorchSinkhorn
 from .assignment import why_infeasible
+
+if have_numba:
+    from ._kernel import KernelSinkhorn, Unusable
 
 
 def perturbed_sinkhorn(
@@ -24,74 +25,67 @@ def perturbed_sinkhorn(
     tolerance: float | None = None,
 ) -> Tensor:
     """Sinkhorn(beta * (scores + noise * g)); with ``samples``, that many draws in front of the batch."""
-    soft = _through_torch(scores, beta, samples, noise, key, iterations, tolerance)
+    if scores.numel() == 0:
+        return scores.expand(scores.shape if samples is None else (samples, *scores.shape))
+    if have_numba and scores.device.type == "cpu":
+        soft = _through_kernel(scores, beta, samples or 1, noise, key, iterations, tolerance)
+        return soft.squeeze(0) if samples is None else soft
+    return _through_torch(scores, beta, samples, noise, key, iterations, tolerance)
+
+
+def _through_kernel(
+    scores: Tensor, beta: Tensor | None, samples: int, noise: float, key: tuple[int, int], iterations: int,
+    tolerance: float | None,
+) -> Tensor:  # fmt: skip
+    forbidden: list[bool] = []
+    try:
+        soft = KernelSinkhorn.apply(scores, beta, samples, noise, key, iterations, tolerance, forbidden)
+    except Unusable:
+        check_finite(scores, "Scores")
+        if beta is not None:
+            check_finite(beta, "beta")
+        check_feasible(scores, scores)
+        raise BadInput("The scores times beta are too large to compute with; scale them down.") from None
+    if forbidden[0]:
+        check_feasible(scores, soft)
     return soft
 
 
 def _through_torch(
-    scores: Tensor,
-    beta: Tensor | None,
-    samples: int | None,
-    noise: float,
-    key: tuple[int, int],
-    iterations: int,
+    scores: Tensor, beta: Tensor | None, samples: int | None, noise: float, key: tuple[int, int], iterations: int,
     tolerance: float | None,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
     shape = scores.shape if samples is None else (samples, *scores.shape)
-    if scores.numel() == 0:
-        return scores.expand(shape)
-    _check(scores)
+    check_finite(scores, "Scores")
+    if beta is not None:
+        check_finite(beta, "beta")
     logits = scores if beta is None else Perturb.apply(scores, beta, shape, noise, key)
     soft: Tensor = TorchSinkhorn.apply(logits, iterations, tolerance)  # pyright: ignore[reportAssignmentType]
-    _check_feasible(scores, soft)
+    check_feasible(scores, soft)
     return soft
 
 
-class Perturb(torch.autograd.Function):
-    """beta * (scores + noise * g); the noise is made again for the backward pass."""
-
-    @staticmethod
-    def forward(ctx: Any, scores: Tensor, beta: Tensor, shape: tuple[int, ...], noise: float, key: Any) -> Tensor:
-        ctx.save_for_backward(scores, beta)
-        ctx.recipe = (shape, noise, key)
-        return beta * _noisy(scores, *ctx.recipe)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        scores, beta = ctx.saved_tensors
-        noisy = _noisy(scores, *ctx.recipe)
-        to_scores = (grads[0] * beta).sum_to_size(scores.shape)
-        # a forbidden entry has no gradient, and 0 * -inf is not 0
-        to_beta = (grads[0] * noisy.masked_fill(noisy == -torch.inf, 0.0)).sum_to_size(beta.shape)
-        return to_scores, to_beta, None, None, None
-
-
-def _noisy(scores: Tensor, shape: tuple[int, ...], noise: float, key: tuple[int, int]) -> Tensor:
-    if noise == 0:
-        return scores.expand(shape)
-    n = scores.shape[-1]
-    count = int(torch.Size(shape).numel() // (n * n))
-    return scores + noise * gumbel(count, n, key, scores.dtype, scores.device).reshape(shape)
-
-
-def _check(scores: Tensor) -> None:
-    bad = scores.isnan() | (scores == torch.inf)
+def check_finite(values: Tensor, name: str) -> None:
+    """NaN and +inf in one sentence; -inf in scores forbids an entry and is fine."""
+    bad = values.isnan() | (values == torch.inf)
     if bool(bad.any()):
-        *_, row, column = bad.nonzero()[0].tolist()
-        word = "NaN" if bool(scores.isnan().any()) else "+inf"
-        raise BadInput(f"Scores must be finite (or -inf to forbid), but row {row}, column {column} is {word}.")
+        where = bad.nonzero()[0].tolist()
+        word = "NaN" if bool(values[tuple(where)].isnan()) else "+inf"
+        place = f"row {where[-2]}, column {where[-1]}" if len(where) > 1 else "it"
+        batch = f" of matrix {tuple(where[:-2])}" if len(where) > 2 else ""
+        raise BadInput(f"{name} must be finite (-inf forbids an entry), but {place}{batch} is {word}.")
 
 
-def _check_feasible(scores: Tensor, soft: Tensor) -> None:
-    """A mask without a perfect matching leaves some row of a column-normalised matrix short by at least 1/n."""
+def check_feasible(scores: Tensor, soft: Tensor) -> None:
+    """A mask without a perfect matching leaves some row of a column-normalised matrix off by at least 1/n."""
     n = scores.shape[-1]
-    forbidden = scores == -torch.inf
+    forbidden = scores.detach() == -torch.inf
     if not bool(forbidden.any()):
         return
-    short = ~((soft.detach().sum(-1) - 1).abs().amax(-1) < 1 / n)  # NaN counts as short
-    short = short.reshape(-1, *scores.shape[:-2]).any(0).reshape(-1)
+    off = ~((soft.detach().sum(-1) - 1).abs().amax(-1) < 1 / n)  # NaN counts as off
+    off = off.reshape(-1, *scores.shape[:-2]).any(0).reshape(-1)
     flat = forbidden.reshape(-1, n, n)
-    for k in short.nonzero().flatten().tolist():
+    for k in off.nonzero().flatten().tolist():
         reason = why_infeasible(~flat[k].cpu().numpy(), k if len(flat) > 1 else None)
         if reason:
             raise BadInput(reason)

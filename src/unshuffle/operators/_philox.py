@@ -1,9 +1,9 @@
 """Counter-based random numbers (Philox4x32-10, Salmon et al. 2011) and the Gumbel noise made from them.
 
-The noise of entry (i, j) of matrix m under a key is a pure function of (key, m, i, j): it does not depend on the number of
-threads or the device, and is computed again in the backward pass instead of being stored. One block gives four numbers;
-block k of a row serves columns k, k+q, k+2q, k+3q with q = ceil(n/4), so that neighbouring blocks fill neighbouring columns
-and the kernel runs in vector registers.
+The noise of an entry is a pure function of (key, matrix, entry): it does not depend on the number of threads or the device,
+and is computed again in the backward pass instead of being stored. A matrix is done in groups of ``rows_at_once(n)`` rows. One
+block gives four words; block k of a group of m entries serves entries k, k+q, k+2q, k+3q with q = ceil(m/4), so that
+neighbouring blocks fill neighbouring entries and the kernel runs in vector registers.
 """
 
 from __future__ import annotations
@@ -36,19 +36,27 @@ def philox(c: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[int, int]) -> li
     return [c0, c1, c2, c3]
 
 
+def rows_at_once(n):
+    """Rows in a group: enough for the vector registers when n is small, few enough for the cache when it is large."""
+    return min(n, max(1, 1024 // n))
+
+
 def gumbel(
     matrices: int, n: int, key: tuple[int, int], dtype: torch.dtype, device: torch.device
 ) -> Float[Tensor, "matrices n n"]:
-    """Standard Gumbel noise for ``matrices`` matrices; the torch twin of ``gumbel_row`` in ``_numba``."""
-    q = (n + 3) // 4
-    block = torch.arange(q, device=device)
-    row = torch.arange(n, device=device).unsqueeze(-1)
-    matrix = torch.arange(matrices, device=device).reshape(-1, 1, 1)
-    shape = torch.broadcast_shapes(block.shape, row.shape, matrix.shape)
-    words = philox(
-        tuple(t.expand(shape) for t in (block, row, matrix, torch.zeros_like(block))),  # pyright: ignore[reportArgumentType]
-        key,
-    )
-    x = torch.cat(words, dim=-1)[..., :n]
-    w = (x.to(torch.float64) + 0.5) * 2.0**-32  # uniform in (0, 1)
-    return (-(-torch.log1p(-w)).log()).to(dtype)
+    """Standard Gumbel noise for ``matrices`` matrices; the torch twin of ``_numba._gumbel``."""
+    width = rows_at_once(n) * n
+    groups = [
+        _gumbel_group(matrices, group, min(width, n * n - group * width), key, device)
+        for group in range(-(-n * n // width))
+    ]
+    return torch.cat(groups, dim=-1).reshape(matrices, n, n).to(dtype)
+
+
+def _gumbel_group(matrices: int, group: int, count: int, key: tuple[int, int], device: torch.device) -> Tensor:
+    block = torch.arange((count + 3) // 4, device=device).expand(matrices, -1)
+    matrix = torch.arange(matrices, device=device).unsqueeze(-1).expand_as(block)
+    zero = torch.zeros_like(block)
+    x = torch.cat(philox((block, zero + group, matrix, zero), key), dim=-1)[:, :count]
+    w = ((x >> 1).to(torch.float64) + 0.5) * 2.0**-31  # uniform in (0, 1)
+    return -(-torch.log1p(-w)).log()

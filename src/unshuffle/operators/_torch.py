@@ -12,6 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ._philox import gumbel
+
 
 def plain_sinkhorn(scores: Float[Tensor, "*batch n n"], iterations: int) -> Float[Tensor, "*batch n n"]:
     """Rows, then columns, ``iterations`` times, by log-softmax; autograd keeps every intermediate matrix."""
@@ -45,7 +47,7 @@ class TorchSinkhorn(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         scores, soft = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative is wanted: differentiate the plain loop
-            return second_order(scores, ctx.iterations, grads[0]), None, None
+            return second_order([scores], scores, ctx.iterations, grads[0])[0], None, None
         weighted = grads[0] * soft
         total = weighted
         f_bar = weighted.sum(-1, keepdim=True)
@@ -63,11 +65,42 @@ class TorchSinkhorn(torch.autograd.Function):
         return total, None, None
 
 
-def second_order(scores: Tensor, iterations: int, grad: Tensor) -> Tensor:
-    """The gradient as a function that can itself be differentiated, at the memory cost of the plain loop."""
+def second_order(
+    inputs: list[Tensor | None], logits: Tensor, iterations: int, grad: Tensor
+) -> tuple[Tensor, Tensor | None]:
+    """Gradients of the inputs that can themselves be differentiated, at the memory cost of the plain loop."""
     with torch.enable_grad():
-        again = plain_sinkhorn(scores, iterations)
-    return torch.autograd.grad(again, scores, grad, create_graph=True)[0]
+        again = plain_sinkhorn(logits, iterations)
+    wanted = [x for x in inputs if x is not None and x.requires_grad]
+    found = iter(torch.autograd.grad(again, wanted, grad, create_graph=True))
+    return tuple(next(found) if x is not None and x.requires_grad else None for x in inputs)  # pyright: ignore[reportReturnType]
+
+
+class Perturb(torch.autograd.Function):
+    """beta * (scores + noise * g); the noise is made again for the backward pass."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, beta: Tensor, shape: tuple[int, ...], noise: float, key: Any) -> Tensor:
+        ctx.save_for_backward(scores, beta)
+        ctx.recipe = (shape, noise, key)
+        return beta * _noisy(scores, *ctx.recipe)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        scores, beta = ctx.saved_tensors
+        noisy = _noisy(scores, *ctx.recipe)
+        to_scores = (grads[0] * beta).sum_to_size(scores.shape)
+        # a forbidden entry has no gradient, and 0 * -inf is not 0
+        to_beta = (grads[0] * noisy.masked_fill(noisy == -torch.inf, 0.0)).sum_to_size(beta.shape)
+        return to_scores, to_beta, None, None, None
+
+
+def _noisy(scores: Tensor, shape: tuple[int, ...], noise: float, key: tuple[int, int]) -> Tensor:
+    if noise == 0:
+        return scores.expand(shape)
+    n = scores.shape[-1]
+    count = int(torch.Size(shape).numel() // (n * n))
+    return scores + noise * gumbel(count, n, key, scores.dtype, scores.device).reshape(shape)
 
 
 def _row_error(soft: Tensor) -> float:

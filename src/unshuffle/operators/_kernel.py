@@ -1,0 +1,185 @@
+"""The numba kernels as one differentiable torch operation: Sinkhorn(beta * (scores + noise * g))."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from . import _numba, _numba_hard
+from ._threads import in_chunks
+from ._torch import Perturb, second_order
+
+# Scalings must stay in (low, high), and ratios of scalings below reach: then nothing that float drops can matter,
+# neither in the sums nor in P times ratios in the backward pass (exp(-87) * reach is still negligible for float32).
+LIMITS = {
+    torch.float32: np.exp(np.array([-30.0, 30.0, 48.0])).astype(np.float32),
+    torch.float64: np.exp(np.array([-250.0, 250.0, 400.0])),
+}
+
+
+class Unusable(Exception):
+    """NaN, +inf or a row or column that is forbidden altogether; the caller finds the words."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What the kernels read, as flat numpy arrays that share memory with the tensors."""
+
+    scores: np.ndarray  # (batch, n * n)
+    beta: np.ndarray  # (batch,)
+    field: np.ndarray  # (0, 1 or batch, n * n)
+    noise: np.generic
+    key: tuple[np.generic, np.generic]
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        return self.scores, self.beta, self.field, self.noise, *self.key
+
+
+def is_field(beta: Tensor | None) -> bool:
+    return beta is not None and beta.shape[-2:].numel() > 1
+
+
+def problem(scores: Tensor, beta: Tensor | None, noise: float, key: tuple[int, int]) -> Problem:
+    batch, n = scores.shape[:-2], scores.shape[-1]
+    real = np.float32 if scores.dtype == torch.float32 else np.float64
+    count = batch.numel()
+    each = np.ones(count, real)
+    field = np.empty((0, n * n), real)
+    if beta is not None and is_field(beta):
+        own = beta if beta.shape[:-2].numel() == 1 else beta.expand(scores.shape)
+        field = _flat(own.expand(*own.shape[:-2], n, n), n)
+    elif beta is not None:
+        each = (
+            beta.detach()
+            .reshape(beta.shape[:-2] if beta.ndim > 1 else ())
+            .expand(batch)
+            .contiguous()
+            .numpy()
+            .reshape(-1)
+        )
+    return Problem(_flat(scores, n), each, field, real(noise), (np.uint32(key[0]), np.uint32(key[1])))
+
+
+def _flat(matrices: Tensor, n: int) -> np.ndarray:
+    return matrices.detach().contiguous().numpy().reshape(-1, n * n)
+
+
+class KernelSinkhorn(torch.autograd.Function):
+    """Forward in the scaling form; hard matrices again in log space. Saves P and 2T vectors."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        scores: Tensor,
+        beta: Tensor | None,
+        samples: int,
+        noise: float,
+        key: tuple[int, int],
+        iterations: int,
+        tolerance: float | None,
+        report: list[bool],
+    ) -> Tensor:
+        n = scores.shape[-1]
+        given = problem(scores, beta, noise, key)
+        count = samples * len(given.scores)
+        soft = torch.empty(samples, *scores.shape, dtype=scores.dtype)
+        P = soft.numpy().reshape(count, n, n)
+        u = np.empty((count, iterations, n), P.dtype)
+        v = np.empty((count, iterations + 1, n), P.dtype)
+        used, lowest = np.empty(count, np.int64), np.empty(count, P.dtype)
+        stop = P.dtype.type(-1 if tolerance is None else tolerance)
+        rest = (stop, P, u, v, used, lowest, LIMITS[scores.dtype])
+        work = P.size * (10.0 + 2 * iterations)
+        in_chunks(lambda low, high: _numba.forward(*given.arguments, *rest, low, high), count, work)
+        ctx.hard = Hard.solve(given, stop, P, used, iterations) if not used.all() else None
+        report.append(bool(lowest.min() == -np.inf))
+        ctx.easy, ctx.settings = (u, v, used), (samples, noise, key, iterations, tolerance)
+        ctx.save_for_backward(scores, beta, soft)
+        return soft
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        scores, beta, soft = ctx.saved_tensors
+        samples, noise, key, iterations, tolerance = ctx.settings
+        if torch.is_grad_enabled():
+            to_scores, to_beta = _differentiable(scores, beta, grads[0], soft.shape, noise, key, iterations, tolerance)
+        else:
+            wants_beta = beta is not None and ctx.needs_input_grad[1]
+            to_scores, to_beta = _backward(ctx, scores, beta if wants_beta else None, beta, soft, grads[0])
+        return to_scores, to_beta, None, None, None, None, None, None
+
+
+def _backward(
+    ctx: Any, scores: Tensor, wanted: Tensor | None, beta: Tensor | None, soft: Tensor, grad: Tensor
+) -> tuple[Tensor, Tensor | None]:
+    samples, noise, key, iterations, _ = ctx.settings
+    given = problem(scores, beta, noise, key)
+    batch, n = len(given.scores), scores.shape[-1]
+    shares = min(samples, -(-torch.get_num_threads() // batch))  # a small batch is split by samples instead
+    to_scores = torch.zeros(shares, batch, n * n, dtype=scores.dtype)
+    to_beta = torch.zeros(shares if wanted is not None and not is_field(wanted) else 0, batch, dtype=scores.dtype)
+    to_field = torch.zeros(shares if is_field(wanted) else 0, batch, n * n, dtype=scores.dtype)
+    outs = (to_scores.numpy(), to_beta.numpy(), to_field.numpy())
+    P, G = (t.detach().contiguous().numpy().reshape(-1, n, n) for t in (soft, grad))
+    u, v, used = ctx.easy
+    rest = (P, G, u, v, used, samples, *outs)
+    work = P.size * (10.0 + 4 * iterations)
+    in_chunks(lambda low, high: _numba.backward(*given.arguments, *rest, low, high), shares * batch, work)
+    if ctx.hard is not None:
+        ctx.hard.backward(given, P, G, outs)
+    back = to_scores.sum(0).reshape(scores.shape) if shares > 1 else to_scores.reshape(scores.shape)
+    if wanted is None:
+        return back, None
+    if is_field(wanted):
+        return back, to_field.sum(0).reshape(scores.shape).sum_to_size(wanted.shape)
+    return back, to_beta.sum(0).reshape(*scores.shape[:-2], 1, 1).sum_to_size(wanted.shape)
+
+
+@dataclass(frozen=True)
+class Hard:
+    """The hard matrices of a batch: which they are (grouped by batch entry) and their log potentials."""
+
+    which: np.ndarray
+    starts: np.ndarray
+    f: np.ndarray
+    g: np.ndarray
+    used: np.ndarray
+
+    @staticmethod
+    def solve(given: Problem, stop: np.generic, P: np.ndarray, easy: np.ndarray, iterations: int) -> Hard:
+        n, batch = P.shape[-1], len(given.scores)
+        which = np.flatnonzero(easy == 0)
+        which = which[np.argsort(which % batch, kind="stable")]
+        starts = np.append(np.flatnonzero(np.diff(which % batch, prepend=-1)), len(which))
+        f, g = np.empty((len(which), iterations, n)), np.empty((len(which), iterations + 1, n))
+        used = np.empty(len(which), np.int64)
+        rest = (stop, P, which, f, g, used)
+        work = len(which) * n * n * iterations * 20.0
+        in_chunks(lambda low, high: _numba_hard.forward_hard(*given.arguments, *rest, low, high), len(which), work)
+        if not used.all():
+            raise Unusable
+        return Hard(which, starts, f, g, used)
+
+    def backward(self, given: Problem, P: np.ndarray, G: np.ndarray, outs: tuple[np.ndarray, ...]) -> None:
+        rest = (P, G, self.which, self.starts, self.f, self.g, self.used, *outs)
+        work = self.f.size * P.shape[-1] * 20.0
+        in_chunks(
+            lambda low, high: _numba_hard.backward_hard(*given.arguments, *rest, low, high), len(self.starts) - 1, work
+        )
+
+
+def _differentiable(
+    scores: Tensor, beta: Tensor | None, grad: Tensor, shape: tuple[int, ...], noise: float, key: tuple[int, int],
+    iterations: int, tolerance: float | None,
+) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+    """The gradient as a function that can be differentiated again, through the plain loop."""
+    if tolerance is not None:
+        raise RuntimeError("Second derivatives need a fixed number of iterations: call sinkhorn without a tolerance.")
+    with torch.enable_grad():
+        logits = scores.expand(shape) if beta is None else Perturb.apply(scores, beta, shape, noise, key)
+    return second_order([scores, beta], logits, iterations, grad)

@@ -1,0 +1,385 @@
+r"""The Sinkhorn kernels: one matrix at a time while it sits in cache, one thread per matrix.
+
+Forward, the iteration in its scaling form: $K = e^{L - \max_j L}$, $u_t = 1/(K v_{t-1})$, $v_t = 1/(K^T u_t)$, $v_0 = 1$,
+$P = u_T K v_T$. The product of rows with v and their contribution to $K^T u$ are taken in one sweep, four rows at a time, so
+an iteration reads K once.
+
+Backward, from P and the 2T vectors, with $a_t = u_t/u_T$, $c_t = v_t/v_T$: for t = T..1, $s_t = -c_t\bar g$,
+$\bar f \mathrel{+}= a_t (P s_t)$, $r_t = -a_t \bar f$, $\bar g = c_{t-1} (P^T r_t)$; then
+$\partial L = P (G + \sum_t a_t s_t^T + r_t c_{t-1}^T)$.
+
+A matrix whose scalings leave a safe range is *hard*; ``_numba_hard`` does it again with log potentials in double precision.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._jit import njit
+from ._philox import M0, M1, ROUNDS, W0, W1, rows_at_once
+from ._vector_math import exp_below, log_of
+
+_M0, _M1 = np.uint64(M0), np.uint64(M1)
+_W0, _W1 = np.uint32(W0), np.uint32(W1)
+_32 = np.uint64(32)
+rows_at_once = njit(rows_at_once)
+
+
+@njit
+def new_words(n):
+    """Scratch for the random words of one group of rows."""
+    return np.empty(4 * ((rows_at_once(n) * n + 3) // 4), np.uint32)
+
+
+@njit(fastmath=True)
+def _gumbel(words, out, group, matrix, k0, k1):
+    """Gumbel(0, 1) noise of one group of rows, flat; see ``_philox`` for which word serves which entry."""
+    count = out.size
+    q = (count + 3) // 4
+    for k in range(q):
+        c0, c1, c2, c3 = np.uint32(k), np.uint32(group), np.uint32(matrix), np.uint32(0)
+        key0, key1 = k0, k1
+        for _ in range(ROUNDS):
+            p0 = np.uint64(c0) * _M0
+            p1 = np.uint64(c2) * _M1
+            c0 = np.uint32(p1 >> _32) ^ c1 ^ key0
+            c2 = np.uint32(p0 >> _32) ^ c3 ^ key1
+            c1 = np.uint32(p1)
+            c3 = np.uint32(p0)
+            key0 = np.uint32(key0 + _W0)
+            key1 = np.uint32(key1 + _W1)
+        words[k] = c0
+        words[k + q] = c1
+        words[k + 2 * q] = c2
+        words[k + 3 * q] = c3
+    real = out.dtype.type
+    for j in range(count):
+        w = (real(np.int32(words[j] >> np.uint32(1))) + real(0.5)) * real(2.0**-31)  # uniform in (0, 1)
+        exponential = -log_of(max(real(1.0) - w, real(2.0**-26)), -w)
+        out[j] = -log_of(exponential, exponential - real(1.0))
+
+
+@njit(fastmath=True)
+def _scale(x, scores, beta, field, noise):
+    """x = beta * (scores + noise * x); ``field`` is empty for the scalar beta."""
+    if field.size:
+        for j in range(x.size):
+            x[j] = field[j] * (scores[j] + noise * x[j])
+    else:
+        for j in range(x.size):
+            x[j] = beta * (scores[j] + noise * x[j])
+
+
+@njit(fastmath=True)
+def _scale_without_noise(x, scores, beta, field):
+    if field.size:
+        for j in range(x.size):
+            x[j] = field[j] * scores[j]
+    else:
+        for j in range(x.size):
+            x[j] = beta * scores[j]
+
+
+@njit
+def logits(x, scores, beta, field, noise, words, matrix, k0, k1):
+    """x = beta * (scores + noise * g) for one matrix, all flat, group of rows by group of rows."""
+    if noise == 0:
+        _scale_without_noise(x, scores, beta, field)
+        return
+    n = int(np.sqrt(x.size))
+    width = rows_at_once(n) * n
+    for group in range((x.size + width - 1) // width):
+        low, high = group * width, min(x.size, (group + 1) * width)
+        _gumbel(words, x[low:high], group, matrix, k0, k1)
+        _scale(x[low:high], scores[low:high], beta, field[low:high], noise)
+
+
+@njit(fastmath={"nnan", "nsz", "reassoc"})
+def _row_maxima(K, tops):
+    """The maximum of each row, and the minimum of all, which tells whether anything is forbidden."""
+    n = K.shape[0]
+    bottom = K[0, 0]
+    for i in range(n):
+        top = K[i, 0]
+        for j in range(n):
+            top = max(top, K[i, j])
+            bottom = min(bottom, K[i, j])
+        tops[i] = top
+    return bottom
+
+
+@njit(fastmath=True)
+def _exp_rows(K, tops):
+    """K = exp(K - its row's maximum)."""
+    n = K.shape[0]
+    if n >= 32:
+        for i in range(n):
+            top = tops[i]
+            for j in range(n):
+                K[i, j] = exp_below(K[i, j] - top)
+        return
+    for i in range(n):
+        for j in range(n):
+            K[i, j] -= tops[i]
+    flat = K.reshape(n * n)  # rows too short for the vector registers: all of them at once
+    for j in range(flat.size):
+        flat[j] = exp_below(flat[j])
+
+
+@njit(fastmath=True)
+def _sweep(K, v, totals, u, sums):
+    """totals = K v, u = 1 / totals, sums = K^T u, in one pass over K."""
+    n = K.shape[0]
+    zero, one = K.dtype.type(0), K.dtype.type(1)
+    for j in range(n):
+        sums[j] = zero
+    i = 0
+    while i + 3 < n:  # four rows share the loads of v and the loads and stores of sums
+        t0 = t1 = t2 = t3 = zero
+        for j in range(n):
+            x = v[j]
+            t0 += K[i, j] * x
+            t1 += K[i + 1, j] * x
+            t2 += K[i + 2, j] * x
+            t3 += K[i + 3, j] * x
+        totals[i], totals[i + 1], totals[i + 2], totals[i + 3] = t0, t1, t2, t3
+        w0, w1, w2, w3 = one / t0, one / t1, one / t2, one / t3
+        u[i], u[i + 1], u[i + 2], u[i + 3] = w0, w1, w2, w3
+        for j in range(n):
+            sums[j] += K[i, j] * w0 + K[i + 1, j] * w1 + K[i + 2, j] * w2 + K[i + 3, j] * w3
+        i += 4
+    while i < n:
+        t0 = zero
+        for j in range(n):
+            t0 += K[i, j] * v[j]
+        totals[i] = t0
+        w0 = one / t0
+        u[i] = w0
+        for j in range(n):
+            sums[j] += K[i, j] * w0
+        i += 1
+
+
+@njit(fastmath={"nnan", "nsz", "reassoc"})
+def _bounds(x):
+    """Smallest and largest entry; NaN is not seen."""
+    least, most = x[0], x[0]
+    for j in range(1, x.size):
+        least, most = min(least, x[j]), max(most, x[j])
+    return least, most
+
+
+@njit(fastmath=True)
+def _iterate(K, u, v, totals, sums, tolerance, limits):
+    """All iterations and the result in K; how many were used, or 0 if the matrix is hard."""
+    T, n = u.shape
+    one = K.dtype.type(1)
+    used, least_row, least_column, most_row, most_column = T, one, one, one, one
+    for t in range(T):
+        before = v[t - 1] if t else v[T]  # v[T] holds the start, all ones
+        _sweep(K, before, totals, u[t], sums)
+        if t and tolerance > 0:
+            worst = K.dtype.type(0)
+            for i in range(n):
+                worst = max(worst, abs(u[t - 1, i] * totals[i] - one))
+            if worst <= tolerance:
+                used = t
+                break
+        low, most_row = _bounds(totals)
+        least_row = min(least_row, low)
+        low, most_column = _bounds(sums)
+        least_column = min(least_column, low)
+        # a NaN anywhere in K is in one of the totals and so in each of the sums
+        if (
+            not (min(least_row, least_column) > limits[0] and max(most_row, most_column) < limits[1])
+            or sums[0] != sums[0]
+        ):
+            return 0
+        for j in range(n):
+            v[t, j] = one / sums[j]
+    if most_row / least_row * most_column / least_column > limits[2]:  # bounds a_t c_t, and with it what P may drop
+        return 0
+    last_u, last_v = u[used - 1], v[used - 1]
+    for i in range(n):
+        for j in range(n):
+            K[i, j] *= last_u[i] * last_v[j]
+    return used
+
+
+@njit
+def forward(scores, beta, field, noise, k0, k1, tolerance, soft, u, v, used, lowest, limits, low, high):
+    """Matrices low..high-1 of ``soft`` (samples * batch, n, n); scores and field are flat per matrix."""
+    batch, n = scores.shape[0], soft.shape[1]
+    # one allocation each: two views of one are taken to overlap, and the loops over them stay scalar
+    totals, sums = np.empty(n, soft.dtype), np.empty(n, soft.dtype)
+    words = new_words(n)
+    nothing = scores[0, :0]
+    for m in range(low, high):
+        b = m % batch
+        own = field[b % field.shape[0]] if field.shape[0] else nothing
+        K = soft[m]
+        logits(K.reshape(n * n), scores[b], beta[b], own, noise, words, m, k0, k1)
+        lowest[m] = _row_maxima(K, totals)
+        _exp_rows(K, totals)
+        v[m, -1] = 1
+        used[m] = _iterate(K, u[m], v[m], totals, sums, tolerance, limits)
+
+
+@njit(fastmath=True)
+def _pull(P, s, a, first, r, sums):
+    """r = -a (first + a (P s)), sums = P^T r, in one pass over P."""
+    n = P.shape[0]
+    zero = P.dtype.type(0)
+    for j in range(n):
+        sums[j] = zero
+    i = 0
+    while i + 3 < n:
+        t0 = t1 = t2 = t3 = zero
+        for j in range(n):
+            x = s[j]
+            t0 += P[i, j] * x
+            t1 += P[i + 1, j] * x
+            t2 += P[i + 2, j] * x
+            t3 += P[i + 3, j] * x
+        w0 = -a[i] * (first[i] + a[i] * t0)
+        w1 = -a[i + 1] * (first[i + 1] + a[i + 1] * t1)
+        w2 = -a[i + 2] * (first[i + 2] + a[i + 2] * t2)
+        w3 = -a[i + 3] * (first[i + 3] + a[i + 3] * t3)
+        r[i], r[i + 1], r[i + 2], r[i + 3] = w0, w1, w2, w3
+        for j in range(n):
+            sums[j] += P[i, j] * w0 + P[i + 1, j] * w1 + P[i + 2, j] * w2 + P[i + 3, j] * w3
+        i += 4
+    while i < n:
+        t0 = zero
+        for j in range(n):
+            t0 += P[i, j] * s[j]
+        w0 = -a[i] * (first[i] + a[i] * t0)
+        r[i] = w0
+        for j in range(n):
+            sums[j] += P[i, j] * w0
+        i += 1
+
+
+@njit(fastmath=True)
+def _recursion(P, G, u, v, a, c, r, s, f_bar, g_bar, sums):
+    """Fills a, c, r, s (T x n each); c[t] is $c_{t-1}$ of the formula, so c[0] belongs to the start."""
+    T, n = u.shape
+    one, zero = P.dtype.type(1), P.dtype.type(0)
+    for i in range(n):
+        sums[i] = one / u[T - 1, i]
+        c[0, i] = one / v[T - 1, i]
+        g_bar[i] = zero
+    for t in range(T):
+        for i in range(n):
+            a[t, i] = u[t, i] * sums[i]
+    for t in range(1, T):
+        for i in range(n):
+            c[t, i] = v[t - 1, i] * c[0, i]
+    for i in range(n):
+        total = zero
+        for j in range(n):
+            w = G[i, j] * P[i, j]
+            total += w
+            g_bar[j] += w
+        f_bar[i] = total
+    for t in range(T - 1, -1, -1):
+        for j in range(n):
+            s[t, j] = -(c[t + 1, j] if t + 1 < T else one) * g_bar[j]
+        _pull(P, s[t], a[t], f_bar, r[t], sums)
+        for j in range(n):
+            g_bar[j] = c[t, j] * sums[j]
+        if t == T - 1:
+            for i in range(n):
+                f_bar[i] = zero
+
+
+@njit(fastmath=True)
+def _rank_two(D, i, a, c, r, s):
+    """Rows i..i+3 of a sum over t of a_t s_t^T + r_t c_{t-1}^T, added to the four rows of D."""
+    T, n = a.shape
+    for t in range(T):
+        a0, a1, a2, a3 = a[t, i], a[t, i + 1], a[t, i + 2], a[t, i + 3]
+        r0, r1, r2, r3 = r[t, i], r[t, i + 1], r[t, i + 2], r[t, i + 3]
+        for j in range(n):
+            x, y = s[t, j], c[t, j]
+            D[0, j] += a0 * x + r0 * y
+            D[1, j] += a1 * x + r1 * y
+            D[2, j] += a2 * x + r2 * y
+            D[3, j] += a3 * x + r3 * y
+
+
+@njit(fastmath=True)
+def _gradient(P, G, a, c, r, s, D):
+    """D = P (G + sum_t a_t s_t^T + r_t c_{t-1}^T)."""
+    T, n = a.shape
+    for i in range(n):
+        for j in range(n):
+            D[i, j] = G[i, j]
+    for i in range(0, n - 3, 4):
+        _rank_two(D[i : i + 4], i, a, c, r, s)
+    for i in range(n - n % 4, n):
+        for t in range(T):
+            a0, r0 = a[t, i], r[t, i]
+            for j in range(n):
+                D[i, j] += a0 * s[t, j] + r0 * c[t, j]
+    for i in range(n):
+        for j in range(n):
+            D[i, j] *= P[i, j]
+
+
+@njit(fastmath=True)
+def spend(D, scores, beta, field, noise, words, x, matrix, k0, k1, to_scores, to_beta, to_field):
+    """dL (flat) on to the scores, times beta; and to beta, times the noisy scores, which are made again in x."""
+    if field.size:
+        for j in range(D.size):
+            to_scores[j] += D[j] * field[j]
+    else:
+        for j in range(D.size):
+            to_scores[j] += D[j] * beta
+    if to_beta.size + to_field.size == 0:
+        return
+    zero = D.dtype.type(0)
+    logits(x, scores, D.dtype.type(1), field[:0], noise, words, matrix, k0, k1)
+    for j in range(D.size):
+        x[j] = D[j] * x[j] if x[j] > -np.inf else zero  # a forbidden entry has no gradient
+    if to_field.size:
+        for j in range(D.size):
+            to_field[j] += x[j]
+    else:
+        total = zero
+        for j in range(D.size):
+            total += x[j]
+        to_beta[0] += total
+
+
+@njit
+def backward(
+    scores, beta, field, noise, k0, k1, soft, grad, u, v, used, samples, to_scores, to_beta, to_field, low, high
+):
+    """Easy matrices of jobs low..high-1; job = (share of the samples, batch entry), each with gradients of its own."""
+    batch, n = scores.shape[0], soft.shape[1]
+    shares, cap = to_scores.shape[0], u.shape[1]
+    all_a, all_c = np.empty((cap, n), soft.dtype), np.empty((cap, n), soft.dtype)
+    all_r, all_s = np.empty((cap, n), soft.dtype), np.empty((cap, n), soft.dtype)
+    f_bar, g_bar, sums = np.empty(n, soft.dtype), np.empty(n, soft.dtype), np.empty(n, soft.dtype)
+    D = np.empty((n, n), soft.dtype)
+    x = np.empty(n * n if to_beta.size + to_field.size else 0, soft.dtype)
+    words = new_words(n)
+    nothing = x[:0]
+    for job in range(low, high):
+        share, b = job // batch, job % batch
+        own = field[b % field.shape[0]] if field.shape[0] else nothing
+        out_beta = to_beta[share, b : b + 1] if to_beta.shape[0] else nothing
+        out_field = to_field[share, b] if to_field.shape[0] else nothing
+        for sample in range(samples * share // shares, samples * (share + 1) // shares):
+            m = sample * batch + b
+            T = used[m]
+            if T == 0:
+                continue
+            a, c, r, s = all_a[:T], all_c[:T], all_r[:T], all_s[:T]
+            _recursion(soft[m], grad[m], u[m, :T], v[m, :T], a, c, r, s, f_bar, g_bar, sums)
+            _gradient(soft[m], grad[m], a, c, r, s, D)
+            spend(
+                D.reshape(n * n), scores[b], beta[b], own, noise, words, x, m, k0, k1,
+                to_scores[share, b], out_beta, out_field,
+            )  # fmt: skip
