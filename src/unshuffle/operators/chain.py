@@ -26,10 +26,16 @@ def chain_field(
     symmetric: bool,
     closed: bool,
     self_weight: float = 0.0,
+    out: Float[Tensor, "runs positions items"] | None = None,
 ) -> Float[Tensor, "runs positions items"]:
-    """``cost[i, k]`` is paid for item k directly after item i; one matrix for all runs or one per run."""
+    """``cost[i, k]`` is paid for item k directly after item i; one matrix for all runs or one per run.
+
+    ``out``, if given, is written to and returned: at large n fresh memory costs as much as the product.
+    """
     if have_numba and soft.device.type == "cpu":
-        return _through_numba(soft, cost, symmetric, closed, self_weight)
+        return _through_numba(
+            soft, cost, symmetric, closed, self_weight, torch.empty_like(soft) if out is None else out
+        )
     after, before = soft.roll(-1, 1), soft.roll(1, 1)
     if not closed:
         after[:, -1], before[:, 0] = 0, 0
@@ -37,8 +43,9 @@ def chain_field(
     return (after + here) @ cost.mT + (before + here) @ cost
 
 
-def _through_numba(soft: Tensor, cost: Tensor, symmetric: bool, closed: bool, self_weight: float) -> Tensor:
-    out = torch.empty_like(soft)
+def _through_numba(
+    soft: Tensor, cost: Tensor, symmetric: bool, closed: bool, self_weight: float, out: Tensor
+) -> Tensor:
     X, D, Q = soft.numpy(), cost.numpy(), out.numpy()
     runs, positions, items = X.shape
     half = np.float32(0.5 * self_weight)

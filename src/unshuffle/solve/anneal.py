@@ -136,3 +136,15 @@ def steepest(cost: Float[Tensor, "n n"]) -> float:
         values = eigsh(operator, k=1, which="SA", v0=start, tol=1e-3, return_eigenvectors=False)  # pyright: ignore
         low = float(values[0])
     return -low if low < 0 else float(np.abs(centred).max()) * n
+
+
+def matching_beta(state: WarmState, field: Field, low: float, span: float = 9.0) -> float:
+    """The log beta at which one step keeps the purity of ``state``: where to start from given scores."""
+    goal, high = float(state.purity.mean()), low + span
+    for _ in range(20):
+        middle = (low + high) / 2
+        trial = WarmState(state.soft, state.bias, state.row_mass, state.column_mass)
+        trial.soft = state.soft.clone()
+        warm_step(trial, field(state.soft, math.exp(middle)), math.exp(middle), sweeps=10)
+        low, high = (middle, high) if float(trial.purity.mean()) < goal else (low, middle)
+    return (low + high) / 2

@@ -1,0 +1,72 @@
+"""How sure an item's place in a chain is, and how far runs agree; tours up to rotation, both up to reflection."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+CHUNK = 256  # items looked at together: n x 256 numbers at a time
+
+
+def insertion_share(
+    order: Int[Tensor, "n"], cost: Float[Tensor, "n n"], scale: float, *, closed: bool
+) -> Float[Tensor, "n"]:
+    r"""Per item i, $e^{-c_i/\text{scale}} / \sum_g e^{-c_g/\text{scale}}$: its own gap against all gaps g it could be put back into.
+
+    $c_g = D_{ui} + D_{iv} - D_{uv}$ is what inserting i between u and v costs once i is taken out.
+    """
+    n = len(order)
+    share = torch.ones(n, dtype=cost.dtype)
+    if n < 4:
+        return share
+    following = order.roll(-1)
+    before, after = order.roll(1), following
+    links = n if closed else n - 1
+    gap = cost[order[:links], following[:links]]
+    for chunk in torch.arange(n).split(CHUNK):
+        items = order[chunk]
+        insert = cost[order[:links]][:, items].T + cost[items][:, following[:links]] - gap
+        rows = torch.arange(len(chunk))
+        for touching in ((chunk - 1) % n, chunk):  # the two links of the item itself are no gaps
+            inside = touching < links
+            insert[rows[inside], touching[inside]] = torch.inf
+        into = cost[before[chunk], items] if closed else torch.where(chunk > 0, cost[before[chunk], items], 0.0)
+        out = cost[items, after[chunk]] if closed else torch.where(chunk < n - 1, cost[items, after[chunk]], 0.0)
+        bridge = cost[before[chunk], after[chunk]]
+        own = into + out - (bridge if closed else torch.where((chunk > 0) & (chunk < n - 1), bridge, 0.0))
+        share[items] = torch.sigmoid(-own / scale - torch.logsumexp(-insert / scale, dim=1))
+    return share
+
+
+def shared_links(orders: Int[Tensor, "runs n"], best: int, *, closed: bool, directed: bool) -> Float[Tensor, "n"]:
+    """Per item, the share of its neighbours in the best run that it also has in the others; 1 if there is one run."""
+    runs, n = orders.shape
+    if runs == 1 or n < 3:
+        return torch.ones(n, dtype=torch.float64)
+    codes = _links(orders, closed, directed)
+    own = codes[best]
+    found = torch.stack([torch.isin(own, codes[r]) for r in range(runs) if r != best]).double().mean(0)
+    first, second = orders[best], orders[best].roll(-1)
+    total, count = torch.zeros(n, dtype=torch.float64), torch.zeros(n, dtype=torch.float64)
+    for items in (first[: len(own)], second[: len(own)]):
+        total.index_add_(0, items, found)
+        count.index_add_(0, items, torch.ones_like(found))
+    return total / count
+
+
+def same_orders(orders: Int[Tensor, "runs n"], best: int, *, closed: bool, directed: bool) -> float:
+    """Share of the runs whose set of links is that of the best run."""
+    codes = _links(orders, closed, directed).sort(dim=1).values
+    return float((codes == codes[best]).all(dim=1).double().mean())
+
+
+def _links(orders: Tensor, closed: bool, directed: bool) -> Tensor:
+    """One number per link: the two items it joins."""
+    n = orders.shape[1]
+    first, second = orders, orders.roll(-1, 1)
+    if not closed:
+        first, second = first[:, :-1], second[:, :-1]
+    if not directed:
+        first, second = torch.minimum(first, second), torch.maximum(first, second)
+    return first * n + second
