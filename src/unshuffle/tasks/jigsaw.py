@@ -1,0 +1,204 @@
+"""Jigsaws: a photo into tiles, tiles into a picture.
+
+Seams are compared by two costs that fail on different tiles: the Mahalanobis gradient compatibility (MGC, Gallagher 2012)
+asks whether the step across the seam is like the steps inside the two tiles; extrapolation (after Pomeranz, Shemesh,
+Ben-Shahar 2011) asks how far the last two lines of one tile, continued, miss the first of the other. Their geometric mean
+is the cost: right on 86 % of the nearest neighbours of hard photos where MGC alone is right on 76 %.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..shapes import BadInput
+from ..solve import solve
+from ..solve.grid import place_confidence
+from ..solve.grid_affinity import Affinities, cut_certainty, line_scores, rolled
+from ..solve.solution import Solution
+from ..solve.watch import Step
+from ..structure.layouts import Grid
+
+PLAIN = (0.4, 0.3)
+"""Weights of log extrapolation cost and of log MGC in the choice of the border, beside mean affinity. Of opposite borders
+that match, the true ones are plain (cheap to extrapolate) yet not quite alike (dear by MGC). Fitted on 300 portraits
+(600 cuts each): with 4, 5, 6, 7, 10 pieces a side 1, 1, 1, 1, 0.997 of the cuts are right; 0.97 to 0.998 by affinity."""
+AT_ONCE = 4_000_000  # numbers per block of pair costs: 16 MB, about the size of a last-level cache
+
+
+@dataclass(frozen=True)
+class Seams:
+    """Costs of all pairs of tiles; entry (i, k) is for k directly right of i, or directly below it."""
+
+    right: Float[Tensor, "n n"]
+    below: Float[Tensor, "n n"]
+    border: tuple[Float[Tensor, "n n"], Float[Tensor, "n n"]]
+    """What to add to an affinity to judge whether a seam is inside the picture (high) or its border (low)."""
+
+
+def seam_costs(tiles: Float[Tensor, "n height width channels"]) -> Seams:
+    """Pixel values from 0 to 255, whatever the bit depth was."""
+    right, right_border = _one_way(tiles)
+    below, below_border = _one_way(tiles.transpose(1, 2))
+    return Seams(right, below, (right_border, below_border))
+
+
+def _one_way(tiles: Float[Tensor, "n along across channels"]) -> tuple[Tensor, Tensor]:
+    last, before_last = tiles[:, :, -1].contiguous(), tiles[:, :, -2].contiguous()
+    first, second = tiles[:, :, 0].contiguous(), tiles[:, :, 1].contiguous()
+    E = extrapolation(before_last, last, first, second)
+    M = gradients(before_last, last, first) + gradients(second, first, last).T
+    samples = last[0].numel()
+    # half a grey level everywhere is the least difference that means anything: flat tiles are quantised
+    logs = E.clamp_min(samples * (0.5 / 255) ** 0.5).log(), M.clamp_min(0.1 * len(last[0])).log()
+    border = PLAIN[0] * logs[0] - PLAIN[1] * logs[1]
+    return (_by_median(E) * _by_median(M)).sqrt_(), border
+
+
+def _by_median(cost: Tensor) -> Tensor:
+    """Only the ratio to other pairs counts. A tile is never its own neighbour."""
+    n = len(cost)
+    if n < 2:
+        return torch.ones_like(cost)
+    typical = cost[~torch.eye(n, dtype=torch.bool)].median()
+    scaled = cost / (typical if typical > 0 else cost.max().clamp_min(1e-30))
+    return scaled.fill_diagonal_(float(scaled.max()))
+
+
+Line = Float[Tensor, "n along channels"]
+
+
+def extrapolation(before_last: Line, last: Line, first: Line, second: Line) -> Float[Tensor, "n n"]:
+    r"""$E_{ik} = \sum |2 l_i - l'_i - r_k|^{1/2} + |2 r_k - r'_k - l_i|^{1/2}$ with values in [0, 1].
+
+    The root makes many small misses cost more than one large one: an edge that ends at the seam is forgiven.
+    """
+    n = len(last)
+    l, r = last.reshape(n, -1) / 255, first.reshape(n, -1) / 255
+    onward, backward = 2 * l - before_last.reshape(n, -1) / 255, 2 * r - second.reshape(n, -1) / 255
+    E = torch.empty(n, n)
+    block = max(1, AT_ONCE // (n * l.shape[1]))
+    for k in range(0, n, block):
+        rows = slice(k, k + block)
+        E[rows] = (onward[rows, None] - r).abs_().sqrt_().sum(-1)
+        E[rows] += (backward - l[rows, None]).abs_().sqrt_().sum(-1)
+    return E
+
+
+def gradients(before_last: Line, last: Line, first: Line) -> Float[Tensor, "n n"]:
+    r"""$M_{ik} = \sum_p \sqrt{(\delta_p - \mu_i)^T S_i^{-1} (\delta_p - \mu_i)}$, $\delta = r_k - l_i$; mean and covariance of $l_i - l'_i$.
+
+    Nine dummy gradients (zero, and plus and minus one grey level per channel and in all) keep S invertible, as in MGC.
+    """
+    n, along, channels = last.shape
+    step = last - before_last
+    mean = step.mean(1, keepdim=True)
+    unit = torch.cat((torch.eye(channels), torch.ones(1, channels)))
+    dummies = torch.cat((torch.zeros(1, channels), unit, -unit)).expand(n, -1, -1)
+    spread = torch.cat((step - mean, dummies), 1)
+    S = spread.transpose(1, 2) @ spread / (spread.shape[1] - 1)
+    whiten = torch.linalg.inv(torch.linalg.cholesky(S))
+    base = (last + mean) @ whiten.transpose(1, 2)
+    M = torch.empty(n, n)
+    block = max(1, AT_ONCE // (n * along * channels))
+    every = first.reshape(n * along, channels)
+    for k in range(0, n, block):
+        rows = slice(k, k + block)
+        z = (every @ whiten[rows].transpose(1, 2)).reshape(-1, n, along, channels) - base[rows, None]
+        M[rows] = z.square_().sum(-1).sqrt_().sum(-1)
+    return M
+
+
+def reassemble(
+    tiles: Float[Tensor, "n height width channels"],
+    grid: Grid,
+    *,
+    allowed: Tensor | None = None,
+    runs: int | None = None,
+    seed: int = 0,
+    time_limit: float | None = None,
+    callback: Callable[[Step], object] | None = None,
+    polish: bool = False,
+) -> Solution:
+    """The order of the tiles in raster order of ``grid``; `solve` with the costs of seams, and a border that looks like one."""
+    if len(tiles) != grid.n:
+        raise BadInput(f"A grid of {grid.width}x{grid.height} needs {grid.n} tiles, but {len(tiles)} came.")
+    if min(tiles.shape[1:3]) < 2:
+        raise BadInput(f"Tiles must be at least 2x2 pixels, not {tiles.shape[2]}x{tiles.shape[1]}.")
+    seams = seam_costs(tiles.to(torch.float32))
+    cost = (seams.right, seams.below)
+    solution = solve(grid, cost=cost, allowed=allowed, runs=runs, seed=seed, time_limit=time_limit, callback=callback, polish=polish)  # fmt: skip
+    return solution if allowed is not None else _with_border(solution, grid, cost, seams)
+
+
+def _with_border(solution: Solution, grid: Grid, cost: tuple[Tensor, Tensor], seams: Seams) -> Solution:
+    """The same picture cut where its border looks most like one; the confidence says how sure that is."""
+    shape = (grid.height, grid.width)
+    belief = Affinities.of(cost, shape)
+    inside = (belief.right + seams.border[0].numpy(), belief.below + seams.border[1].numpy())
+    found = solution.order.numpy()
+    order = rolled(found, shape, line_scores(found, shape, inside))
+    soft, confidence = place_confidence(order, belief)
+    confidence *= cut_certainty(line_scores(order, shape, inside))
+    changed = torch.from_numpy(order)
+    return dataclasses.replace(
+        solution,
+        order=changed,
+        energy=float(grid.energy(changed, [c.double() for c in cost])),
+        soft=torch.from_numpy(soft),
+        confidence=torch.from_numpy(confidence),
+    )
+
+
+def cut(pixels: np.ndarray, grid: Grid, pad: bool = False) -> tuple[np.ndarray, str]:
+    """Tiles (n, height, width, channels) in raster order, and in words what was done to a picture that does not divide.
+
+    Left-over columns on the right and rows at the bottom are dropped, or the last ones repeated until they make a tile.
+    """
+    height, width = pixels.shape[:2]
+    h, w = grid.height, grid.width
+    most = (width // 2, height // 2)
+    if w > most[0] or h > most[1]:
+        raise BadInput(
+            f"A grid of {w}x{h} does not fit a picture of {width}x{height} pixels: tiles need at least 2x2 pixels, "
+            f"so at most {most[0]}x{most[1]} tiles."
+        )
+    if pad:
+        new = (-(-height // h) * h, -(-width // w) * w)
+        extra = ((0, new[0] - height), (0, new[1] - width), (0, 0))
+        pixels = np.pad(pixels, extra, mode="edge")
+    else:
+        new = (height // h * h, width // w * w)
+        pixels = pixels[: new[0], : new[1]]
+    said = (
+        ""
+        if new == (height, width)
+        else f"{'padded' if pad else 'cropped'} from {width}x{height} to {new[1]}x{new[0]} pixels"
+    )
+    blocks = pixels.reshape(h, new[0] // h, w, new[1] // w, -1).transpose(0, 2, 1, 3, 4)
+    return np.ascontiguousarray(blocks.reshape(grid.n, new[0] // h, new[1] // w, -1)), said
+
+
+def join(tiles: np.ndarray, order: Int[Tensor, "n"], grid: Grid) -> np.ndarray:
+    """The picture (height, width, channels) with ``tiles[order]`` in raster order."""
+    _, th, tw, channels = tiles.shape
+    rows = tiles[order.numpy()].reshape(grid.height, grid.width, th, tw, channels)
+    return rows.transpose(0, 2, 1, 3, 4).reshape(grid.height * th, grid.width * tw, channels)
+
+
+def as_float(tiles: np.ndarray) -> Float[Tensor, "n height width channels"]:
+    """Values from 0 to 255: 16-bit pictures keep their finer steps as fractions."""
+    scale = 255.0 / np.iinfo(tiles.dtype).max
+    return torch.from_numpy(tiles.astype(np.float32) * np.float32(scale))
+
+
+def identical(tiles: np.ndarray) -> Int[np.ndarray, "n"]:
+    """A number per tile, the same for tiles with the same pixels: which of these stands where cannot be known."""
+    _, group = np.unique(tiles.reshape(len(tiles), -1), axis=0, return_inverse=True)
+    return group.reshape(-1)
