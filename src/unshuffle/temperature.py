@@ -14,7 +14,7 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float
@@ -27,8 +27,9 @@ Field = Float[Tensor, "... n n"]
 PerItem = Float[Tensor, "... n"]
 Square = Float[Tensor, "... n n"]
 Allowed = Bool[Tensor, "... n n"]
-Beta = float | Float[Tensor, "..."]
-Schedule = Callable[[float], float]
+Number = int | float
+Beta = Number | Float[Tensor, "..."]
+Schedule = Callable[[Number], Number]  # epoch -> inverse temperature
 
 # --- over time -------------------------------------------------------------------------------------------------------
 
@@ -37,7 +38,7 @@ Schedule = Callable[[float], float]
 class LinearInBeta:
     r"""$\beta(t) = \beta_0 + t(\beta_1 - \beta_0)$: what the paper writes."""
 
-    def __call__(self, start: float, end: float, t: float) -> float:
+    def __call__(self, start: Number, end: Number, t: Number) -> Number:
         return start + t * (end - start)
 
 
@@ -45,7 +46,7 @@ class LinearInBeta:
 class LinearInTau:
     r"""$1/\beta(t) = 1/\beta_0 + t(1/\beta_1 - 1/\beta_0)$: what the authors' code does; slower at first than `LinearInBeta`."""
 
-    def __call__(self, start: float, end: float, t: float) -> float:
+    def __call__(self, start: Number, end: Number, t: Number) -> Number:
         return 1.0 / (1.0 / start + t * (1.0 / end - 1.0 / start))
 
 
@@ -53,7 +54,7 @@ class LinearInTau:
 class Exponential:
     r"""$\beta(t) = \beta_0 (\beta_1/\beta_0)^t$: the same curve in beta and in tau."""
 
-    def __call__(self, start: float, end: float, t: float) -> float:
+    def __call__(self, start: Number, end: Number, t: Number) -> Number:
         return start * (end / start) ** t
 
 
@@ -61,12 +62,12 @@ class Exponential:
 class Constant:
     """The same inverse temperature at every epoch."""
 
-    beta: float
+    beta: Number
 
     def __post_init__(self) -> None:
         _positive("a constant inverse temperature", self.beta)
 
-    def __call__(self, epoch: float = 0) -> float:
+    def __call__(self, epoch: Number = 0) -> Number:
         return self.beta
 
 
@@ -77,10 +78,10 @@ class Anneal:
     The first epoch has `start` and the last of the `epochs` has `end`: t = epoch / (epochs - 1), as the authors step it.
     """
 
-    start: float
-    end: float
+    start: Number
+    end: Number
     epochs: int
-    shape: Callable[[float, float, float], float] = LinearInBeta()
+    shape: Callable[[Number, Number, Number], Number] = LinearInBeta()
 
     def __post_init__(self) -> None:
         _positive("the first inverse temperature", self.start)
@@ -88,12 +89,12 @@ class Anneal:
         if self.epochs < 1:
             raise BadInput(f"annealing needs at least one epoch, got epochs={self.epochs}")
 
-    def __call__(self, epoch: float = 0) -> float:
+    def __call__(self, epoch: Number = 0) -> Number:
         t = min(max(epoch / max(self.epochs - 1, 1), 0.0), 1.0)
         return self.shape(self.start, self.end, t)
 
 
-def _positive(what: str, value: float) -> None:
+def _positive(what: str, value: Number) -> None:
     if not (value > 0 and math.isfinite(value)):
         raise BadInput(f"{what} must be a positive number (beta = 1/tau), got {value}")
 
@@ -112,7 +113,7 @@ class ExcessEntropy:
     candidates left can be fully uncertain. A row with one candidate has entropy 0.
     """
 
-    threshold: float = 0.7
+    threshold: Number = 0.7
 
     def __post_init__(self) -> None:
         if not 0 <= self.threshold < 1:
@@ -170,17 +171,18 @@ class DegreeViolation:
 # --- combinations of a row's and a column's scaling into beta_ij / beta_0 ---------------------------------------------
 
 
+@runtime_checkable
 class Combine(Protocol):
     """`(s_row, s_col, max_boost) -> beta / beta_0`, broadcasting; within [1/(1+max_boost), 1]."""
 
-    def __call__(self, s_row: Tensor, s_col: Tensor, max_boost: float) -> Tensor: ...
+    def __call__(self, s_row: Tensor, s_col: Tensor, max_boost: Number) -> Tensor: ...
 
 
 @dataclass(frozen=True)
 class MeanBeta:
     r"""$\beta_{ij} = \tfrac12(\beta_0/s_i + \beta_0/s_j)$: Algorithm 1."""
 
-    def __call__(self, s_row: Tensor, s_col: Tensor, max_boost: float) -> Tensor:
+    def __call__(self, s_row: Tensor, s_col: Tensor, max_boost: Number) -> Tensor:
         return (1 / s_row + 1 / s_col) / 2
 
 
@@ -188,7 +190,7 @@ class MeanBeta:
 class MeanTau:
     r"""$\beta_{ij} = \beta_0 \cdot 2/(s_i + s_j)$, the mean of the temperatures: the authors' code and appendix (`avg`)."""
 
-    def __call__(self, s_row: Tensor, s_col: Tensor, max_boost: float) -> Tensor:
+    def __call__(self, s_row: Tensor, s_col: Tensor, max_boost: Number) -> Tensor:
         return 2 / (s_row + s_col)
 
 
@@ -196,13 +198,14 @@ class MeanTau:
 class Product:
     r"""$\beta_{ij} = \beta_0/(s_i s_j)$, clamped to $[\beta_0/(1+b_{\max}), \beta_0]$ (`prod`); the clamp acts only here."""
 
-    def __call__(self, s_row: Tensor, s_col: Tensor, max_boost: float) -> Tensor:
+    def __call__(self, s_row: Tensor, s_col: Tensor, max_boost: Number) -> Tensor:
         return 1 / (s_row * s_col).clamp_max(1 + max_boost)
 
 
 # --- per entry -------------------------------------------------------------------------------------------------------
 
 
+@runtime_checkable
 class Controller(Protocol):
     """What `gumbel_sinkhorn(local=...)` takes: a soft assignment and a base beta in, the field of betas out."""
 
@@ -210,7 +213,7 @@ class Controller(Protocol):
     def combine(self) -> Combine: ...
 
     @property
-    def max_boost(self) -> float: ...
+    def max_boost(self) -> Number: ...
 
     def factors(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerItem]: ...
 
@@ -227,7 +230,7 @@ class LocalTemperature:
     """
 
     signal: Callable[..., tuple[Tensor, Tensor]] = ExcessEntropy()
-    max_boost: float = 0.1
+    max_boost: Number = 0.1
     combine: Combine = MeanBeta()
 
     def __post_init__(self) -> None:
@@ -264,7 +267,7 @@ class MatchedScalar:
     combine: Combine = MeanBeta()
 
     @property
-    def max_boost(self) -> float:
+    def max_boost(self) -> Number:
         return self.local.max_boost
 
     def factors(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerItem]:
@@ -305,7 +308,7 @@ class FieldReport:
 
 
 @torch.no_grad()
-def diagnose(local: Controller | None, Q: Square, beta0: float, allowed: Allowed | None = None) -> FieldReport:
+def diagnose(local: Controller | None, Q: Square, beta0: Number, allowed: Allowed | None = None) -> FieldReport:
     """What `local` makes of the soft assignment `Q` at `beta0`; without a controller the field is `beta0` everywhere."""
     controller = LocalTemperature(max_boost=0.0) if local is None else local
     s_row, s_col = controller.factors(Q, allowed)

@@ -12,7 +12,7 @@ from ..operators.gumbel import gumbel_sinkhorn
 from ..operators.sinkhorn import sinkhorn
 from ..shapes import BadInput, Scores
 from ..temperature import UNIT, Controller, FieldReport, Schedule, diagnose
-from .protocol import MaskOrNone, Orders, SoftPermutations, with_samples
+from .protocol import MaskOrNone, Number, Orders, SoftPermutations, with_samples
 
 
 def _check(iterations: int, adapt_from: int) -> None:
@@ -33,7 +33,7 @@ class GumbelSinkhorn:
     schedule: Schedule = UNIT
     local: Controller | None = None
     iterations: int = 10
-    noise: float = 1.0
+    noise: Number = 1.0
     adapt_from: int = 0
 
     def __post_init__(self) -> None:
@@ -43,7 +43,7 @@ class GumbelSinkhorn:
         self,
         scores: Scores,
         *,
-        epoch: float = 0,
+        epoch: Number = 0,
         samples: int | None = None,
         generator: torch.Generator | None = None,
         allowed: MaskOrNone = None,
@@ -62,7 +62,7 @@ class GumbelSinkhorn:
     def decode(self, scores: Scores, *, allowed: MaskOrNone = None) -> Orders:
         return assign(scores, allowed)
 
-    def report(self, scores: Scores, *, epoch: float = 0, allowed: MaskOrNone = None) -> FieldReport:
+    def report(self, scores: Scores, *, epoch: Number = 0, allowed: MaskOrNone = None) -> FieldReport:
         """The realised temperature field and entropies at these scores; one Sinkhorn, meant for once an epoch."""
         beta = self.schedule(epoch)
         Q = sinkhorn(beta * scores.detach(), self.iterations, allowed)
@@ -85,7 +85,7 @@ class Sinkhorn:
         self,
         scores: Scores,
         *,
-        epoch: float = 0,
+        epoch: Number = 0,
         samples: int | None = None,
         generator: torch.Generator | None = None,
         allowed: MaskOrNone = None,
@@ -99,7 +99,7 @@ class Sinkhorn:
     def decode(self, scores: Scores, *, allowed: MaskOrNone = None) -> Orders:
         return assign(scores, allowed)
 
-    def report(self, scores: Scores, *, epoch: float = 0, allowed: MaskOrNone = None) -> FieldReport:
+    def report(self, scores: Scores, *, epoch: Number = 0, allowed: MaskOrNone = None) -> FieldReport:
         return self._quiet.report(scores, epoch=epoch, allowed=allowed)
 
 
@@ -113,7 +113,7 @@ class ColumnSoftmax:
         self,
         scores: Scores,
         *,
-        epoch: float = 0,
+        epoch: Number = 0,
         samples: int | None = None,
         generator: torch.Generator | None = None,
         allowed: MaskOrNone = None,

@@ -11,7 +11,7 @@ from torch import Tensor
 from ..operators.assignment import assign
 from ..temperature import UNIT, Schedule
 from .gumbel_sinkhorn import softmax_over_items
-from .protocol import MaskOrNone, Orders, SoftPermutations, with_samples
+from .protocol import MaskOrNone, Number, Orders, SoftPermutations, with_samples
 
 Keys = Float[Tensor, "... n"]
 
@@ -33,7 +33,7 @@ class NeuralSort:
         self,
         scores: Keys,
         *,
-        epoch: float = 0,
+        epoch: Number = 0,
         samples: int | None = None,
         generator: torch.Generator | None = None,
         allowed: MaskOrNone = None,

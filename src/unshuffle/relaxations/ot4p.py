@@ -14,7 +14,7 @@ from ..operators.assignment import assign
 from ..operators.permutation import to_matrix
 from ..shapes import BadInput, Scores
 from ..temperature import UNIT, Schedule
-from .protocol import MaskOrNone, Orders, SoftPermutations, with_samples
+from .protocol import MaskOrNone, Number, Orders, SoftPermutations, with_samples
 
 Rotation = Float[Tensor, "*batch n n"]
 
@@ -41,7 +41,7 @@ class OT4P:
         self,
         scores: Scores,
         *,
-        epoch: float = 0,
+        epoch: Number = 0,
         samples: int | None = None,
         generator: torch.Generator | None = None,
         allowed: MaskOrNone = None,

@@ -7,7 +7,7 @@ leading dimension. Rows are items, columns are positions.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -18,9 +18,11 @@ from ..operators.permutation import to_matrix
 
 SoftPermutations = Float[Tensor, "... n n"]
 Orders = Int[Tensor, "... n"]
+Number = int | float
 MaskOrNone = Bool[Tensor, "... n n"] | None
 
 
+@runtime_checkable
 class Relaxation(Protocol):
     """A frozen dataclass of settings with these two methods; its repr is its log line."""
 
@@ -28,7 +30,7 @@ class Relaxation(Protocol):
         self,
         scores: Tensor,
         *,
-        epoch: float = 0,
+        epoch: Number = 0,
         samples: int | None = None,
         generator: torch.Generator | None = None,
         allowed: MaskOrNone = None,

@@ -10,7 +10,7 @@ from ..shapes import BadInput
 from ..temperature import UNIT, Schedule
 from .gumbel_sinkhorn import softmax_over_items
 from .neuralsort import Keys, decode_keys
-from .protocol import MaskOrNone, Orders, SoftPermutations, with_samples
+from .protocol import MaskOrNone, Number, Orders, SoftPermutations, with_samples
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class SoftSort:
     """
 
     schedule: Schedule = UNIT
-    power: float = 1.0
+    power: Number = 1.0
 
     def __post_init__(self) -> None:
         if self.power < 1:
@@ -31,7 +31,7 @@ class SoftSort:
         self,
         scores: Keys,
         *,
-        epoch: float = 0,
+        epoch: Number = 0,
         samples: int | None = None,
         generator: torch.Generator | None = None,
         allowed: MaskOrNone = None,

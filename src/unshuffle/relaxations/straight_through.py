@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .protocol import MaskOrNone, Orders, Relaxation, SoftPermutations, hardened
+from .protocol import MaskOrNone, Number, Orders, Relaxation, SoftPermutations, hardened
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class StraightThrough:
         self,
         scores: Tensor,
         *,
-        epoch: float = 0,
+        epoch: Number = 0,
         samples: int | None = None,
         generator: torch.Generator | None = None,
         allowed: MaskOrNone = None,

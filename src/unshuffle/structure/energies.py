@@ -16,7 +16,7 @@ from torch import Tensor
 from ..shapes import BadInput, SoftPermutation
 from .layouts import Graph, Layout
 
-PairCost = Float[Tensor, "*#batch n n"]
+PairCost = Float[Tensor, "... items items"]
 PerList = Float[Tensor, "*batch"]
 
 

@@ -51,7 +51,7 @@ def smooth1(tiles: Tiles, grid: Grid) -> PerList:
     return smooth2k(tiles, grid, band=1)
 
 
-def smooth2k(tiles: Tiles, grid: Grid, band: int = 2, power: float = 2.0) -> PerList:
+def smooth2k(tiles: Tiles, grid: Grid, band: int = 2, power: int | float = 2.0) -> PerList:
     r"""Variation across every seam, over the `band` pixels on either side of it (the paper's `smooth2k`, k = `band`).
 
     The last `band` columns of the left tile and the first of the right one make a strip; its $2k - 1$ steps from column to
@@ -78,7 +78,7 @@ class Smoothness:
     grid: Grid
     tile: tuple[int, int, int]
     band: int = 1
-    power: float = 2.0
+    power: int | float = 2.0
 
     def __call__(self, items: Items) -> PerList:
         return smooth2k(items.unflatten(-1, self.tile), self.grid, self.band, self.power)

@@ -1,0 +1,167 @@
+"""The measured reasons of docs/choosing.md: which loss, which temperature, which relaxation.
+
+Unsupervised sorting of fresh random lists from [10, 11], one short budget for all, paired seeds (same lists, same start, same
+noise). `python benchmarks/choosing.py [losses|temperatures|relaxations ...] [--steps 150] [--seeds 5] [--out FILE.json]`
+prints a Markdown table per question and saves the numbers. The learning rate was fixed beforehand and nothing was tuned on the
+reported seeds 0 to 4; seeds from 100 on are for trying things out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import mean, stdev
+
+import torch
+from torch import Tensor, nn
+
+from unshuffle.learned_temperature import LearnedTemperature
+from unshuffle.metrics import order_tau
+from unshuffle.networks import ItemScorer, KeyScorer
+from unshuffle.operators.permutation import reorder
+from unshuffle.relaxations.gumbel_sinkhorn import GumbelSinkhorn, Sinkhorn
+from unshuffle.relaxations.neuralsort import NeuralSort
+from unshuffle.relaxations.ot4p import OT4P
+from unshuffle.relaxations.protocol import Relaxation
+from unshuffle.relaxations.softsort import SoftSort
+from unshuffle.relaxations.straight_through import StraightThrough
+from unshuffle.structure.losses import monotone, monotone_at_all_scales
+from unshuffle.temperature import Anneal, Constant, ExcessEntropy, LocalTemperature, MatchedScalar
+
+Make = Callable[[], tuple[nn.Module, Relaxation, list[nn.Parameter]]]
+EPOCHS = 30  # the schedule moves this often within the steps
+BATCH, SAMPLES = 32, 5
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    taus: list[float]
+    seconds: float
+
+    def line(self) -> str:
+        spread = f" ± {stdev(self.taus):.3f}" if len(self.taus) > 1 else ""
+        return f"| {self.name} | {mean(self.taus):.3f}{spread} | {self.seconds:.0f} |"
+
+
+def lists(count: int, n: int, generator: torch.Generator) -> Tensor:
+    return 10 + torch.rand(count, n, 1, generator=generator)
+
+
+def train(make: Make, loss: Callable[[Tensor], Tensor], n: int, steps: int, seed: int, rate: float) -> float:
+    """Kendall tau on 100 unseen lists after `steps` steps on fresh lists."""
+    torch.manual_seed(seed)
+    network, relax, extra = make()
+    optimiser = torch.optim.Adam([*network.parameters(), *extra], lr=rate)
+    data, noise = torch.Generator().manual_seed(1000 + seed), torch.Generator().manual_seed(2000 + seed)
+    for step in range(steps):
+        items = lists(BATCH, n, data)
+        epoch = step * EPOCHS // steps
+        P = relax(network(items), epoch=epoch, samples=SAMPLES, generator=noise)
+        value = loss(reorder(P, items.expand(P.shape[0], -1, -1, -1))).mean()
+        optimiser.zero_grad()
+        value.backward()
+        nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        optimiser.step()
+    test = lists(100, n, torch.Generator().manual_seed(5))
+    with torch.no_grad():
+        return order_tau(relax.decode(network(test)), test.squeeze(-1).argsort(-1)).mean().item()
+
+
+def scorer(n: int, relax: Relaxation, standardise: bool = True, extra: tuple[nn.Parameter, ...] = ()) -> Make:
+    return lambda: (ItemScorer(n, standardise=standardise), relax, list(extra))
+
+
+def keys(relax: Relaxation) -> Make:
+    return lambda: (KeyScorer(standardise=True), relax, [])
+
+
+def learned(n: int, schedule: Anneal) -> Make:
+    def make() -> tuple[nn.Module, Relaxation, list[nn.Parameter]]:
+        controller = LearnedTemperature()
+        return ItemScorer(n, standardise=True), GumbelSinkhorn(schedule, controller), list(controller.parameters())
+
+    return make
+
+
+PAPER = Anneal(0.66, 2.0, EPOCHS)
+
+
+def losses(n: int = 50) -> dict[str, tuple[Make, Callable, int]]:
+    global_anneal = GumbelSinkhorn(PAPER)
+    return {
+        "lag 1 (the paper)": (scorer(n, global_anneal, False), monotone, n),
+        "lag 1, items standardised": (scorer(n, global_anneal), monotone, n),
+        "lags 1, 2, 4, ...": (scorer(n, global_anneal, False), monotone_at_all_scales, n),
+        "lags 1, 2, 4, ..., items standardised": (scorer(n, global_anneal), monotone_at_all_scales, n),
+    }
+
+
+def temperatures(n: int = 40) -> dict[str, tuple[Make, Callable, int]]:
+    small, large = (LocalTemperature(ExcessEntropy(0.7), boost) for boost in (0.1, 0.35))
+    relaxations = {
+        "fixed, beta 1": GumbelSinkhorn(Constant(1.0)),
+        "fixed, beta 2": GumbelSinkhorn(Constant(2.0)),
+        "global, 0.66 to 2": GumbelSinkhorn(PAPER),
+        "adaptive, boost 0.1": GumbelSinkhorn(PAPER, small),
+        "matched scalar, boost 0.1": GumbelSinkhorn(PAPER, MatchedScalar(small)),
+        "adaptive, boost 0.35": GumbelSinkhorn(PAPER, large),
+        "matched scalar, boost 0.35": GumbelSinkhorn(PAPER, MatchedScalar(large)),
+    }
+    table = {name: (scorer(n, relax), monotone, n) for name, relax in relaxations.items()}
+    return {**table, "learned": (learned(n, PAPER), monotone, n)}
+
+
+def relaxations(n: int = 20) -> dict[str, tuple[Make, Callable, int]]:
+    makes = {
+        "GumbelSinkhorn, 0.66 to 2": scorer(n, GumbelSinkhorn(PAPER)),
+        "GumbelSinkhorn, noise 0.1": scorer(n, GumbelSinkhorn(PAPER, noise=0.1)),
+        "Sinkhorn (no noise)": scorer(n, Sinkhorn(PAPER)),
+        "StraightThrough(GumbelSinkhorn)": scorer(n, StraightThrough(GumbelSinkhorn(PAPER))),
+        "NeuralSort, beta 1": keys(NeuralSort(Constant(1.0))),
+        "NeuralSort as published, beta 1": keys(NeuralSort(Constant(1.0), as_published=True)),
+        "SoftSort, beta 10": keys(SoftSort(Constant(10.0))),
+        "OT4P, beta 2": scorer(n, OT4P(Constant(2.0))),
+    }
+    table = {name: (make, monotone_at_all_scales, n) for name, make in makes.items()}
+    for name in ("GumbelSinkhorn, 0.66 to 2", "NeuralSort, beta 1", "NeuralSort as published, beta 1", "OT4P, beta 2"):
+        table[f"{name}; lag 1 only"] = (makes[name], monotone, n)
+    return table
+
+
+QUESTIONS = {"losses": losses, "temperatures": temperatures, "relaxations": relaxations}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("questions", nargs="*", choices=[*QUESTIONS, []], default=[])
+    parser.add_argument("--steps", type=int, default=150)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--rate", type=float, default=5e-3)
+    parser.add_argument("--out", type=Path, help="JSON file for the numbers")
+    arguments = parser.parse_args()
+    results = {}
+    for question in arguments.questions or QUESTIONS:
+        cases = QUESTIONS[question]()
+        n = next(iter(cases.values()))[2]
+        print(f"\n**{question}**, n = {n}, {arguments.steps} steps of {BATCH} lists, {arguments.seeds} seeds\n")
+        print("| | Kendall tau | seconds per run |\n|---|---|---|")
+        rows = []
+        for name, (make, loss, size) in cases.items():
+            start = time.perf_counter()
+            seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
+            taus = [train(make, loss, size, arguments.steps, seed, arguments.rate) for seed in seeds]
+            rows.append(Row(name, taus, (time.perf_counter() - start) / arguments.seeds))
+            print(rows[-1].line(), flush=True)
+        results[question] = [asdict(row) for row in rows]
+    if arguments.out:
+        arguments.out.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
