@@ -12,7 +12,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from .operators.permutation import entropy
+from .operators.entropies import row_and_column_entropies
 from .shapes import BadInput
 from .temperature import Allowed, Beta, Combine, Field, MeanBeta, PerItem, Square, relative_field
 
@@ -54,7 +54,7 @@ class LearnedTemperature(nn.Module):
     def factors(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerItem]:
         threshold, boost, slope = (setting.to(Q) for setting in self.settings())
         rows, columns = (
-            1 + boost * torch.sigmoid(slope * (entropy(Q, dim=dim, allowed=allowed) - threshold)) for dim in (-1, -2)
+            1 + boost * torch.sigmoid(slope * (H - threshold)) for H in row_and_column_entropies(Q, allowed)
         )
         return rows, columns
 

@@ -20,6 +20,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from .operators.entropies import row_and_column_entropies
 from .operators.permutation import entropy
 from .shapes import BadInput
 
@@ -120,7 +121,7 @@ class ExcessEntropy:
             raise BadInput(f"the entropy threshold H0 must be in [0, 1), got {self.threshold}")
 
     def __call__(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerItem]:
-        rows, columns = entropy(Q, dim=-1, allowed=allowed), entropy(Q, dim=-2, allowed=allowed)
+        rows, columns = row_and_column_entropies(Q, allowed)
         return self._excess(rows), self._excess(columns)
 
     def _excess(self, H: PerItem) -> PerItem:
@@ -183,7 +184,7 @@ class MeanBeta:
     r"""$\beta_{ij} = \tfrac12(\beta_0/s_i + \beta_0/s_j)$: Algorithm 1."""
 
     def __call__(self, s_row: Tensor, s_col: Tensor, max_boost: Number) -> Tensor:
-        return (1 / s_row + 1 / s_col) / 2
+        return 0.5 / s_row + 0.5 / s_col  # one pass over the matrix: the divisions are on vectors
 
 
 @dataclass(frozen=True)
