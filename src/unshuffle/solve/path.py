@@ -1,0 +1,243 @@
+"""Paths: seriation, strips, any order in a line. ``energy = sum over positions of cost[order[j], order[j + 1]]``.
+
+Three things, each with the best of what came before in hand:
+
+1. orders that follow the data (`path_starts`), each melted locally and annealed again in a band around it (`operators.band`);
+2. for short paths, annealing of all items from nothing;
+3. rounds in which the links that the best orders share are kept and the chains between them annealed anew (`chains`).
+
+Every order that was decoded on the way, starts included, is a candidate, and the lowest energy wins: the result is never
+worse than ``init`` or than any of the starts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from itertools import permutations
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..operators.assignment import assign
+from ..operators.band import Band, band_around, band_dense, band_places, band_step
+from ..structure.layouts import Path
+from .chains import GAMMA, anneal_chains, common_chains
+from .path_starts import NEIGHBOURS, geodesic_order, in_units
+from .solution import Runs
+from .watch import Watch
+
+HEATS = ((30, 0.5), (15, 1.0), (6, 3.0))
+"""Reach of the band and beta (in units of the cost) to begin with, from a start melted over tens of positions to one
+softened between neighbours. Measured on 12 curves: the first alone is best on average, but melts a thin true order away;
+the last keeps it."""
+STEP = 0.01  # of log beta; 0.005 changes path lengths by 0.1 %
+COLDEST = 200.0  # beta: what is undecided there is held by ties
+FROZEN = 0.98
+WHOLE = 128  # up to here all items are annealed from nothing as well
+CHAINS = 200  # at most so many chains at once, and fewer runs of many: a step costs runs x chains^3
+MANY = 100  # chains from which on there are fewer runs
+ROUNDS = 6
+ELITE = 4  # orders that must agree on a link
+RUNS = 8
+FEW = 6
+CONFIDENCE = 3.0  # beta at which the found order is asked how firmly it holds
+
+
+def solve_path(
+    layout: Path,
+    cost: Float[Tensor, "n n"],
+    *,
+    allowed: Tensor | None,
+    init: Tensor | None,
+    runs: int | None,
+    generator: torch.Generator,
+    watch: Watch,
+) -> Runs:
+    n = layout.n
+    if n == 1:
+        one = torch.ones(1)
+        return Runs(torch.zeros(1, 1, dtype=torch.long), torch.zeros(1), torch.ones(1, 1), one, 1.0)
+    search = _Search(cost, allowed, watch)
+    count = RUNS if runs is None else runs
+    search.from_starts(_starts(search, init), watch)
+    if allowed is None:
+        search.from_nothing(count, generator, watch)
+        search.rounds(count, generator, watch)
+    return search.result(count)
+
+
+class _Search:
+    """The candidates found so far, best first, for one cost."""
+
+    def __init__(self, cost: Float[Tensor, "n n"], allowed: Tensor | None, watch: Watch) -> None:
+        self.cost: np.ndarray = cost.numpy().astype(np.float64, copy=False)
+        self.symmetric = bool(np.allclose(self.cost, self.cost.T, rtol=1e-5, atol=1e-6 * np.abs(self.cost).max()))
+        if self.symmetric:  # up to rounding, as from a distance function in single precision
+            self.cost = (self.cost + self.cost.T) / 2
+        self.unit = in_units(self.cost)
+        self.reversible = self.symmetric and allowed is None
+        self.allowed = None if allowed is None else allowed.numpy()
+        self.watch = watch
+        self.candidates: list[tuple[float, np.ndarray]] = []
+        self.last: list[np.ndarray] = []
+        """Orders of the last batch of runs: those that can agree or disagree."""
+
+    @property
+    def n(self) -> int:
+        return len(self.cost)
+
+    @property
+    def best(self) -> np.ndarray:
+        return self.candidates[0][1]
+
+    def add(self, orders: Iterable[np.ndarray]) -> None:
+        """Keep what is new; turned round too if that changes the energy."""
+        both = [turned for order in orders for turned in (order, order[::-1])]
+        if self.reversible:
+            both = [order for order in both if order[0] < order[-1]]
+        elif self.allowed is not None:
+            both = [order for order in both if self.allowed[order, np.arange(self.n)].all()]
+        for order in both:
+            energy = float(self.cost[order[:-1], order[1:]].sum())
+            if not any(np.array_equal(order, other) for _, other in self.candidates):
+                self.candidates.append((energy, order))
+        self.candidates.sort(key=lambda candidate: candidate[0])
+
+    def enumerated(self) -> np.ndarray:
+        """The best of all orders; for a handful of items that is quicker than anything else."""
+        orders = np.array(list(permutations(range(self.n))))
+        energies = self.cost[orders[:, :-1], orders[:, 1:]].sum(1)
+        if self.allowed is not None:
+            energies[~self.allowed[orders, np.arange(self.n)].all(1)] = np.inf
+        return orders[energies.argmin()]
+
+    def from_starts(self, starts: list[np.ndarray], watch: Watch) -> None:
+        self.add(starts)
+        for number, start in enumerate(starts):
+            for reach, beta in HEATS:
+                if watch.stopped:
+                    return
+                self.add([self.reanneal(start, reach, beta, f"start {number + 1} of {len(starts)}")])
+        self.last = [order for _, order in self.candidates]
+
+    def reanneal(self, start: np.ndarray, reach: int, beta: float, stage: str) -> np.ndarray:
+        """Soften an order over about half of ``reach`` positions, then anneal it in a band around itself."""
+        if self.allowed is not None and self.n <= WHOLE:
+            reach = self.n - 1  # a mask can ask for long moves
+        band = self._band(start, reach, reach / 2)
+        steps = 0
+        while beta < COLDEST:
+            purity = band_step(band, beta, GAMMA * math.sqrt(beta))
+            beta *= math.exp(STEP)
+            steps += 1
+            if steps % 10 == 0 and not self.watch(
+                stage=stage, beta=beta, energy=self.candidates[0][0], entropy=1 - purity
+            ):
+                break
+            if purity > FROZEN:
+                break
+        return self._decode(band, start)
+
+    def _band(self, order: np.ndarray, reach: int, spread: float) -> Band:
+        mask = None if self.allowed is None else self.allowed[order]
+        return band_around(np.ascontiguousarray(self.unit[np.ix_(order, order)]), reach, spread, mask)
+
+    def _decode(self, band: Band, order: np.ndarray) -> np.ndarray:
+        if self.allowed is None:  # by mean place: as good as Hungarian on a band, and n log n
+            return order[np.argsort(band_places(band), kind="stable")]
+        scores = torch.from_numpy(band_dense(band)).clamp_min(1e-30).log()
+        return order[assign(scores, torch.from_numpy(self.allowed[order])).numpy()]
+
+    def from_nothing(self, runs: int, generator: torch.Generator, watch: Watch) -> None:
+        """All items as chains of one."""
+        if self.n > WHOLE or watch.stopped:
+            return
+        self.batch([np.array([item]) for item in range(self.n)], runs, generator, "all items")
+
+    def rounds(self, runs: int, generator: torch.Generator, watch: Watch) -> None:
+        for number in range(ROUNDS):
+            chains = self._disputed()
+            if watch.stopped or chains is None:
+                return
+            before = self.candidates[0][0]
+            stage = f"round {number + 1}, {len(chains)} chains"
+            self.batch(chains, runs, generator, stage)
+            if not watch.stopped:
+                self.add([self.reanneal(self.best, *HEATS[-1], stage)])
+            if number > 1 and self.candidates[0][0] >= before - 1e-9 * abs(before):
+                return
+
+    def batch(self, chains: list[np.ndarray], runs: int, generator: torch.Generator, stage: str) -> None:
+        self.last = anneal_chains(
+            self.cost,
+            chains,
+            symmetric=self.symmetric,
+            runs=max(min(2, runs), min(runs, round(runs * (MANY / len(chains)) ** 2))),
+            generator=generator,
+            watch=self.watch,
+            stage=stage,
+        )
+        self.add(self.last)
+
+    def _disputed(self) -> list[np.ndarray] | None:
+        """The chains that the best orders agree on, or None when there is nothing left to decide."""
+        for elite in range(min(ELITE, len(self.candidates)), 1, -1):
+            chains = common_chains([order for _, order in self.candidates[:elite]], self.symmetric)
+            if len(chains) <= CHAINS:
+                return chains if len(chains) > 1 else None
+        return None
+
+    def result(self, runs: int) -> Runs:
+        kept = self.candidates[:runs]
+        soft, confidence = self._soft()
+        return Runs(
+            orders=torch.from_numpy(np.stack([order for _, order in kept])).long(),
+            energies=torch.tensor([energy for energy, _ in kept], dtype=torch.float64),
+            soft=soft,
+            confidence=confidence,
+            agreement=self._agreement(),
+        )
+
+    def _soft(self) -> tuple[Tensor, Tensor]:
+        """The best order, softened at a moderate beta; how much of each item then still stands in its place."""
+        band = self._band(self.best, HEATS[1][0], 0.25)
+        for _ in range(10):
+            band_step(band, CONFIDENCE, GAMMA)
+        soft = torch.zeros(self.n, self.n)
+        dense = torch.from_numpy(band_dense(band))
+        item = torch.from_numpy(self.best.copy())
+        soft[item] = dense
+        confidence = torch.zeros(self.n)
+        confidence[item] = dense.diagonal().clamp(0.0, 1.0)
+        return soft, confidence
+
+    def _agreement(self) -> float:
+        same = [np.array_equal(order, self.best) for order in self.last]
+        if self.reversible:
+            same = [s or np.array_equal(order[::-1], self.best) for s, order in zip(same, self.last, strict=True)]
+        return float(np.mean(same)) if same else 1.0
+
+
+def _starts(search: _Search, init: Tensor | None) -> list[np.ndarray]:
+    """Orders along the data; both ways round if that makes a difference; made to fit ``allowed``."""
+    mask = None if search.allowed is None else torch.from_numpy(search.allowed)
+    starts = [] if init is None else [assign(init, mask).numpy()]
+    if search.symmetric or search.n > WHOLE or mask is not None:
+        along = [geodesic_order(search.cost, neighbours) for neighbours in NEIGHBOURS]
+        starts += along if search.reversible else along + [order[::-1] for order in along]
+    if search.n <= FEW:
+        starts.append(search.enumerated())
+    if not starts:
+        starts = [np.arange(search.n)]
+    return starts if mask is None else [_fitted(order, mask) for order in starts]
+
+
+def _fitted(order: np.ndarray, allowed: Tensor) -> np.ndarray:
+    """The allowed order whose items are nearest to their places in the given one."""
+    n = len(order)
+    rank = torch.empty(n)
+    rank[torch.from_numpy(order.copy())] = torch.arange(n, dtype=torch.float32)
+    return assign(-((rank[:, None] - torch.arange(n)) ** 2), allowed).numpy()
