@@ -24,7 +24,7 @@ from unshuffle.solve.grid import solve_grid
 from unshuffle.solve.reassembly import Rounds
 from unshuffle.solve.watch import Watch
 from unshuffle.structure.layouts import Grid
-from unshuffle.tasks.jigsaw import as_float, cut, identical, reassemble, seam_costs
+from unshuffle.tasks.jigsaw import as_float, at_border, cut, identical, reassemble, seam_costs
 from unshuffle.tasks.pictures import read_picture
 
 LEFT_OUT = [
@@ -77,7 +77,7 @@ def one(path: Path, columns: int, rows: int, seed: int) -> dict:
         "neighbour": float(neighbour_accuracy(found.order, truth, grid)),
         "perfect": float(perfect_accuracy(found.order, truth)),
         "direct up to identical tiles": float(right.float().mean()),
-        "anneal only: direct": float(direct_accuracy(plain.orders[0], truth)),
+        "anneal only: direct": float(direct_accuracy(at_border(plain.orders[0], grid, seams), truth)),
         "seconds": seconds,
         "identical tiles": int((torch.bincount(group)[group] > 1).sum()),
         "at fault": "none" if right.all() else "search" if gap > 1e-6 * abs(found.energy) else "cost",

@@ -285,6 +285,42 @@ def total_score(order, h, w, right, below):
 
 
 @njit
+def unwind(order, h, w, right, below, enough):
+    """Undo a torus that closed like a screw: the part right of some column (below some row) goes to the other side, turned.
+
+    If left and right borders match one row lower as well as they match straight, the crystal may close with that step.
+    Every column and step is tried, then every row and step, while the score grows by more than ``enough``.
+    """
+    best = total_score(order, h, w, right, below)
+    new, winner = np.empty_like(order), np.empty_like(order)
+    improved = True
+    while improved:
+        improved = False
+        for axis in range(2):
+            lines, length = (w, h) if axis == 0 else (h, w)
+            for first in range(1, lines):
+                for case in range(2, 2 * length):  # either of the two parts is turned
+                    turn, part = case // 2, case % 2
+                    for k in range(lines):  # line k of the result was line (k + first) modulo lines
+                        source = (k + first) % lines
+                        step = turn if (k + first < lines) == (part == 0) else 0
+                        for m in range(length):
+                            old = (m + step) % length
+                            if axis == 0:
+                                new[m * w + k] = order[old * w + source]
+                            else:
+                                new[k * w + m] = order[source * w + old]
+                    found = total_score(new, h, w, right, below)
+                    if found > best + enough:
+                        best = found
+                        winner[:] = new
+                        improved = True
+            if improved:
+                order[:] = winner
+                break
+
+
+@njit
 def _contact(board, h, w, right, below, tiles, place, dy, dx, allowed, toll):
     """Affinity, less a toll per seam, that a segment shares with what is on the board if it is put at (dy, dx)."""
     for t in tiles:

@@ -12,8 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from ..operators.grid_search import NO_MASK, regrow_by_segments, segments, shift_segments
+from ..operators.grid_search import NO_MASK, regrow_by_segments, segments, shift_segments, unwind
 from .grid_affinity import Affinities
+
+TWIST = 0.3
+"""Affinity that closing the torus straight instead of like a screw must gain: a plain backdrop fits either way."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,9 @@ class Reassembly:
     def __init__(self, order: np.ndarray, belief: Affinities, rng: np.random.Generator, rounds: Rounds, allowed: np.ndarray = NO_MASK) -> None:  # fmt: skip
         self.belief, self.rng, self.rounds, self.allowed = belief, rng, rounds, allowed
         self.round = self.last_success = 0
+        order = np.array(order, dtype=np.int64)
+        if not allowed.size:
+            unwind(order, *belief.shape, belief.right, belief.below, TWIST)
         self.order = self._shifted(order)
         self.total = belief.total(self.order)
 

@@ -134,23 +134,32 @@ def reassemble(
     seams = seam_costs(tiles.to(torch.float32))
     cost = (seams.right, seams.below)
     solution = solve(grid, cost=cost, allowed=allowed, runs=runs, seed=seed, time_limit=time_limit, callback=callback, polish=polish)  # fmt: skip
-    return solution if allowed is not None else _with_border(solution, grid, cost, seams)
+    return solution if allowed is not None else _with_border(solution, grid, seams)
 
 
-def _with_border(solution: Solution, grid: Grid, cost: tuple[Tensor, Tensor], seams: Seams) -> Solution:
-    """The same picture cut where its border looks most like one; the confidence says how sure that is."""
+def at_border(order: Int[Tensor, "n"], grid: Grid, seams: Seams) -> Int[Tensor, "n"]:
+    """The same picture, shifted so that it is cut where its border looks most like one."""
     shape = (grid.height, grid.width)
-    belief = Affinities.of(cost, shape)
-    inside = (belief.right + seams.border[0].numpy(), belief.below + seams.border[1].numpy())
-    found = solution.order.numpy()
-    order = rolled(found, shape, line_scores(found, shape, inside))
-    soft, confidence = place_confidence(order, belief)
-    confidence *= cut_certainty(line_scores(order, shape, inside))
-    changed = torch.from_numpy(order)
+    found = order.numpy()
+    return torch.from_numpy(rolled(found, shape, line_scores(found, shape, _inside(shape, seams)[1])))
+
+
+def _inside(shape: tuple[int, int], seams: Seams) -> tuple[Affinities, tuple[np.ndarray, np.ndarray]]:
+    """Affinities, and with the look of a border added: how much each seam looks like one inside the picture."""
+    belief = Affinities.of((seams.right, seams.below), shape)
+    return belief, (belief.right + seams.border[0].numpy(), belief.below + seams.border[1].numpy())
+
+
+def _with_border(solution: Solution, grid: Grid, seams: Seams) -> Solution:
+    """The solution at the border of its picture; the confidence says how sure that is as well."""
+    order, shape = at_border(solution.order, grid, seams), (grid.height, grid.width)
+    belief, inside = _inside(shape, seams)
+    soft, confidence = place_confidence(order.numpy(), belief)
+    confidence *= cut_certainty(line_scores(order.numpy(), shape, inside))
     return dataclasses.replace(
         solution,
-        order=changed,
-        energy=float(grid.energy(changed, [c.double() for c in cost])),
+        order=order,
+        energy=float(grid.energy(order, (seams.right.double(), seams.below.double()))),
         soft=torch.from_numpy(soft),
         confidence=torch.from_numpy(confidence),
     )

@@ -1,0 +1,248 @@
+"""``unshuffle jigsaw``: a photo, a shuffled picture or a folder of tiles, put together."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..shapes import BadInput
+from .common import Json, Out, Quiet, Seed, TimeLimit, progress, save_figure, say, write_atomic
+
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.figure import Figure
+    from torch import Tensor
+
+    from ..solve.solution import Solution
+    from ..structure.layouts import Grid
+
+
+def jigsaw(
+    photo: Annotated[Path, typer.Argument(help="A photo, a picture that is a shuffled grid, or a folder of tiles.")],
+    grid: Annotated[str, typer.Option("--grid", "-g", help="Tiles across x tiles down, such as 7x7 or 12x9.")] = "7x7",
+    shuffle: Annotated[bool, typer.Option("--shuffle", help="Cut the photo and shuffle it first.")] = False,
+    anchors: Annotated[
+        int, typer.Option("--anchors", min=0, help="With --shuffle: tiles whose place is given away.")
+    ] = 0,
+    pad: Annotated[
+        bool, typer.Option("--pad", help="Where the grid does not divide: repeat edge pixels, do not crop.")
+    ] = False,
+    polish: Annotated[bool, typer.Option("--polish", help="Add a local search, reported apart.")] = False,
+    out: Out = Path("unshuffled"),
+    seed: Seed = 0,
+    time_limit: TimeLimit = None,
+    json_: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Put the tiles of a shuffled picture back in place.
+
+    Without --shuffle the tiles are taken as they come: from a folder of equally large pictures, or cut from one picture
+    whose tiles are in the wrong places. Writes reassembled.png, before-after.png, order.csv and result.json.
+
+    Example: unshuffle jigsaw photo.jpg --grid 12x9 --shuffle
+    """
+    from ..tasks.jigsaw import as_float, join, reassemble
+    from ..tasks.pictures import png
+
+    if anchors and not shuffle:
+        raise BadInput("--anchors needs --shuffle: only then are true places known.")
+    box = tiles_of(photo, parse_grid(grid), shuffle, pad, seed)
+    with progress("jigsaw", quiet or json_) as show:
+        solution = reassemble(
+            as_float(box.tiles),
+            box.grid,
+            allowed=known_places(box, anchors, seed),
+            seed=seed,
+            time_limit=time_limit,
+            callback=show,
+            polish=polish,
+        )
+    write_atomic(out / "reassembled.png", png(join(box.tiles, best_order(solution), box.grid)))
+    save_figure(picture_of(box, solution), out / "before-after.png")
+    write_atomic(out / "order.csv", as_csv(box, solution))
+    result = summary(photo, box, solution, anchors, seed)
+    write_atomic(out / "result.json", json.dumps(result, indent=1) + "\n")
+    say(result, lines(result, out), json_, quiet)
+
+
+@dataclass(frozen=True)
+class Box:
+    """A jigsaw as it comes: tiles in the order given, their names, and for a shuffled photo where each belongs."""
+
+    tiles: np.ndarray
+    grid: Grid
+    names: list[str]
+    changed: str
+    truth: Tensor | None
+
+
+def parse_grid(text: str) -> Grid:
+    from ..structure.layouts import Grid
+
+    match = re.fullmatch(r"\s*(\d{1,5})\s*[xX×,]\s*(\d{1,5})\s*", text)
+    if not match or 0 in (sizes := [int(part) for part in match.groups()]):
+        raise BadInput(f"--grid must be tiles across x tiles down, such as 7x7, not {text!r}.")
+    return Grid(height=sizes[1], width=sizes[0])
+
+
+MOST_TILES = 10_000  # the costs of all pairs of so many tiles take 1 GB each
+
+
+def tiles_of(photo: Path, grid: Grid, shuffle: bool, pad: bool, seed: int) -> Box:
+    import torch
+
+    from ..operators.permutation import inverse
+    from ..tasks.jigsaw import cut
+    from ..tasks.pictures import read_picture, read_tiles
+
+    if grid.n > MOST_TILES:
+        raise BadInput(f"A grid of {grid.width}x{grid.height} has {grid.n} tiles; at most {MOST_TILES} can be solved.")
+    if not photo.exists():
+        raise BadInput(f"There is no file or folder {photo}.")
+    if photo.is_dir():
+        tiles, names = read_tiles(photo)
+        if len(tiles) != grid.n:
+            raise BadInput(
+                f"{photo} holds {len(tiles)} tiles, but a grid of {grid.width}x{grid.height} needs {grid.n}."
+            )
+        changed = ""
+    else:
+        tiles, changed = cut(read_picture(photo), grid, pad)
+        names = [f"row {k // grid.width + 1}, column {k % grid.width + 1}" for k in range(grid.n)]
+    if not shuffle:
+        return Box(tiles, grid, names, changed, None)
+    mixed = torch.randperm(grid.n, generator=torch.Generator().manual_seed(seed))
+    return Box(tiles[mixed.numpy()], grid, [names[k] for k in mixed.tolist()], changed, inverse(mixed))
+
+
+def known_places(box: Box, anchors: int, seed: int) -> Tensor | None:
+    """A mask that holds ``anchors`` tiles, chosen at random, in their true places."""
+    import torch
+
+    if not anchors or box.truth is None:
+        return None
+    n = box.grid.n
+    if anchors > n:
+        raise BadInput(f"There are only {n} tiles, so at most {n} anchors, not {anchors}.")
+    places = torch.randperm(n, generator=torch.Generator().manual_seed(seed + 1))[:anchors]
+    allowed = torch.ones(n, n, dtype=torch.bool)
+    allowed[:, places] = False
+    allowed[box.truth[places]] = False
+    allowed[box.truth[places], places] = True
+    return allowed
+
+
+def best_order(solution: Solution) -> Tensor:
+    return solution.order if solution.polished_order is None else solution.polished_order
+
+
+def summary(photo: Path, box: Box, solution: Solution, anchors: int, seed: int) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "input": str(photo),
+        "grid": f"{box.grid.width}x{box.grid.height}",
+        "changed": box.changed,
+        "anchors": anchors,
+        "seed": seed,
+        "order": solution.order.tolist(),
+        "confidence": [round(float(c), 4) for c in solution.confidence],
+        "energy": solution.energy,
+        "agreement": solution.agreement,
+        "seconds": round(solution.seconds, 4),
+        "status": solution.status,
+    }
+    if box.truth is not None:
+        result["accuracy"] = accuracy(solution.order, box)
+    if solution.polished_order is not None:
+        result["polished"] = {"order": solution.polished_order.tolist(), "energy": solution.polished_energy}
+        if box.truth is not None:
+            result["polished"]["accuracy"] = accuracy(solution.polished_order, box)
+    return result
+
+
+def accuracy(order: Tensor, box: Box) -> dict[str, float]:
+    import torch
+
+    from ..metrics import direct_accuracy, neighbour_accuracy, order_tau
+    from ..tasks.jigsaw import identical
+
+    if box.truth is None:
+        return {}
+    group = torch.from_numpy(identical(box.tiles))
+    return {
+        "direct": float(direct_accuracy(order, box.truth)),
+        "neighbour": float(neighbour_accuracy(order, box.truth, box.grid)),
+        "direct, identical tiles interchangeable": float(direct_accuracy(group[order], group[box.truth])),
+        "kendall tau": float(order_tau(order, box.truth)) if box.grid.n > 1 else 1.0,
+    }
+
+
+def as_csv(box: Box, solution: Solution) -> str:
+    """One line per position of the picture: which tile stands there and how sure that is."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(("row", "column", "tile", "name", "confidence"))
+    for place, tile in enumerate(best_order(solution).tolist()):
+        row, column = divmod(place, box.grid.width)
+        table.writerow((row + 1, column + 1, tile, box.names[tile], f"{float(solution.confidence[tile]):.4f}"))
+    return text.getvalue()
+
+
+def lines(result: dict[str, Any], out: Path) -> list[str]:
+    """What a person wants to know."""
+    sure = [c for c in result["confidence"] if c > 0.9]
+    count = len(result["order"])
+    told = [
+        f"{count} tiles ({result['grid']}) in {result['seconds']:.2f} s; {len(sure)} of them placed with confidence above 0.9."
+    ]
+    if result["changed"]:
+        told.append(f"The picture was {result['changed']}.")
+    if result["status"] != "finished":
+        told.append(f"Stopped early ({result['status']}): this is the best so far.")
+    if "accuracy" in result:
+        scores = result["accuracy"]
+        told.append(f"In place: {scores['direct']:.1%}; right neighbours: {scores['neighbour']:.1%}.")
+    if "polished" in result:
+        told.append(f"Polish: energy {result['energy']:.6g} -> {result['polished']['energy']:.6g}.")
+        if "accuracy" in result["polished"]:
+            told[-1] += f" In place: {result['polished']['accuracy']['direct']:.1%}."
+    told.append(f"Look at {out / 'before-after.png'}; the picture is {out / 'reassembled.png'}.")
+    return told
+
+
+def picture_of(box: Box, solution: Solution) -> Figure:
+    """Before, after and confidence, side by side."""
+    import torch
+    from matplotlib.figure import Figure
+
+    from ..tasks.jigsaw import join
+    from ..tasks.pictures import shown
+
+    order = best_order(solution)
+    before = shown(join(box.tiles, torch.arange(box.grid.n), box.grid))
+    after = shown(join(box.tiles, order, box.grid))
+    height, width = before.shape[:2]
+    tall = min(max(3.4 * height / width, 1.2), 9.0)
+    figure = Figure(figsize=(11.5, tall + 0.6), layout="constrained")
+    panels = figure.subplots(1, 3)
+    for axes, pixels, title in zip(panels[:2], (before, after), ("before", "after"), strict=True):
+        axes.imshow(pixels)
+        axes.set_title(title)
+    panels[2].imshow(
+        after.mean(axis=2) if after.shape[2] == 3 else after[..., :3].mean(axis=2), cmap="gray", vmin=0, vmax=255
+    )
+    sure = solution.confidence[order].reshape(box.grid.height, box.grid.width).numpy()
+    layer = panels[2].imshow(
+        sure, cmap="RdYlGn", vmin=0, vmax=1, alpha=0.6, extent=(-0.5, width - 0.5, height - 0.5, -0.5)
+    )
+    panels[2].set_title("confidence")
+    figure.colorbar(layer, ax=panels[2], shrink=0.85)
+    for axes in panels:
+        axes.set_axis_off()
+    return figure
