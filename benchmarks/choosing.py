@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -43,9 +44,15 @@ class Row:
     taus: list[float]
     seconds: float
 
-    def line(self) -> str:
-        spread = f" ± {stdev(self.taus):.3f}" if len(self.taus) > 1 else ""
-        return f"| {self.name} | {mean(self.taus):.3f}{spread} | {self.seconds:.0f} |"
+    def line(self, reference: Row) -> str:
+        """Mean and spread over seeds, and the same of the paired difference to the reference row."""
+        differences = [a - b for a, b in zip(self.taus, reference.taus, strict=True)]
+        against = "" if self is reference else f"{mean(differences):+.3f}{spread(differences)}"
+        return f"| {self.name} | {mean(self.taus):.3f}{spread(self.taus)} | {against} | {self.seconds:.0f} |"
+
+
+def spread(values: list[float]) -> str:
+    return f" ± {stdev(values):.3f}" if len(values) > 1 else ""
 
 
 def lists(count: int, n: int, generator: torch.Generator) -> Tensor:
@@ -104,6 +111,7 @@ def losses(n: int = 50) -> dict[str, tuple[Make, Callable, int]]:
 def temperatures(n: int = 40) -> dict[str, tuple[Make, Callable, int]]:
     small, large = (LocalTemperature(ExcessEntropy(0.7), boost) for boost in (0.1, 0.35))
     relaxations = {
+        "fixed, beta 0.5": GumbelSinkhorn(Constant(0.5)),
         "fixed, beta 1": GumbelSinkhorn(Constant(1.0)),
         "fixed, beta 2": GumbelSinkhorn(Constant(2.0)),
         "global, 0.66 to 2": GumbelSinkhorn(PAPER),
@@ -149,15 +157,17 @@ def main() -> None:
     for question in arguments.questions or QUESTIONS:
         cases = QUESTIONS[question]()
         n = next(iter(cases.values()))[2]
-        print(f"\n**{question}**, n = {n}, {arguments.steps} steps of {BATCH} lists, {arguments.seeds} seeds\n")
-        print("| | Kendall tau | seconds per run |\n|---|---|---|")
         rows = []
         for name, (make, loss, size) in cases.items():
             start = time.perf_counter()
             seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
             taus = [train(make, loss, size, arguments.steps, seed, arguments.rate) for seed in seeds]
             rows.append(Row(name, taus, (time.perf_counter() - start) / arguments.seeds))
-            print(rows[-1].line(), flush=True)
+            print(f"{question}: {name} {mean(taus):.3f}", file=sys.stderr, flush=True)
+        reference = next((row for row in rows if row.name.startswith("global")), rows[0])
+        print(f"\n**{question}**, n = {n}, {arguments.steps} steps of {BATCH} lists, {arguments.seeds} seeds\n")
+        print(f"| | Kendall tau | minus {reference.name}, paired | seconds per run |\n|---|---|---|---|")
+        print("\n".join(row.line(reference) for row in rows), flush=True)
         results[question] = [asdict(row) for row in rows]
     if arguments.out:
         arguments.out.write_text(json.dumps(results, indent=1) + "\n")
