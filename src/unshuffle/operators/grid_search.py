@@ -236,38 +236,42 @@ def _shift_all(order, h, w, right, below, partner, strength, label, allowed, eno
 
 @njit
 def _shift_lines(order, h, w, right, below, allowed, enough):
-    """Whole rows and columns to other places, the ones between moving up: the ends of a picture that was cut wrongly."""
-    n = h * w
+    """Bands of rows, then of columns, to other places while that gains: two adjacent bands change sides.
+
+    Seams inside a line stay, so the gain is that of three lines of seams: L[a, b] is the score of line b right after line a.
+    """
     improved = True
     while improved:
         improved = False
         for axis in range(2):
             lines, length = (h, w) if axis == 0 else (w, h)
+            grid = order.copy().reshape(h, w) if axis == 0 else order.copy().reshape(h, w).T
+            seam = below if axis == 0 else right
+            L = np.zeros((lines + 1, lines + 1))  # the last row and column are the outside
             for a in range(lines):
                 for b in range(lines):
-                    if a == b:
-                        continue
-                    new = order.copy()
-                    for k in range(lines):  # line k of the result
-                        source = k
-                        if k == b:
-                            source = a
-                        elif a < b and a <= k < b:
-                            source = k + 1
-                        elif b < a and b < k <= a:
-                            source = k - 1
-                        for m in range(length):
-                            if axis == 0:
-                                new[k * w + m] = order[source * w + m]
-                            else:
-                                new[m * w + k] = order[m * w + source]
-                    legal = True
-                    if allowed.size > 0:
-                        for c in range(n):
-                            legal = legal and allowed[new[c], c]
-                    if legal and total_score(new, h, w, right, below) > total_score(order, h, w, right, below) + enough:
-                        order[:] = new
-                        improved = True
+                    for m in range(length):
+                        L[a, b] += seam[grid[a, m], grid[b, m]]
+            best, low, middle, high = enough, 0, 0, 0
+            for i in range(lines):
+                for r in range(i + 1, lines):
+                    for j in range(r + 1, lines + 1):  # lines i..r-1 and r..j-1 change sides
+                        gain = L[i - 1, r] + L[j - 1, i] + L[r - 1, j] - L[i - 1, i] - L[r - 1, r] - L[j - 1, j]
+                        if gain > best:
+                            best, low, middle, high = gain, i, r, j
+            if high == 0:
+                continue
+            legal = True
+            new = order.copy()
+            for k in range(low, high):
+                source = k + middle - low if k + middle - low < high else k + middle - high
+                for m in range(length):
+                    c = k * w + m if axis == 0 else m * w + k
+                    new[c] = grid[source, m]
+                    legal = legal and (allowed.size == 0 or allowed[new[c], c])
+            if legal:
+                order[:] = new
+                improved = True
 
 
 @njit

@@ -114,11 +114,12 @@ def _polish(problem: Any, costs: Any, found: Runs, allowed: Tensor | None) -> tu
     from ..operators import local_search
     from ..shapes import BadInput
     from ..structure.layouts import Cycle, Graph, Grid, Path
+    from .grid import polish_grid
 
     searches: dict[type, Callable[..., Any]] = {
         Cycle: local_search.improve_tour,
         Path: local_search.improve_path,
-        Grid: local_search.improve_grid,
+        Grid: polish_grid,
         Graph: local_search.improve_assignment,
     }
     if type(problem) not in searches:

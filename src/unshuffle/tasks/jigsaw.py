@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..shapes import BadInput
 from ..solve import solve
-from ..solve.grid import place_confidence
+from ..solve.grid import FEW, place_confidence, polish_grid
 from ..solve.grid_affinity import Affinities, cut_certainty, line_scores, rolled
 from ..solve.solution import Solution
 from ..solve.watch import Step
@@ -133,8 +133,17 @@ def reassemble(
         raise BadInput(f"Tiles must be at least 2x2 pixels, not {tiles.shape[2]}x{tiles.shape[1]}.")
     seams = seam_costs(tiles.to(torch.float32))
     cost = (seams.right, seams.below)
-    solution = solve(grid, cost=cost, allowed=allowed, runs=runs, seed=seed, time_limit=time_limit, callback=callback, polish=polish)  # fmt: skip
-    return solution if allowed is not None else _with_border(solution, grid, seams)
+    solution = solve(grid, cost=cost, allowed=allowed, runs=runs, seed=seed, time_limit=time_limit, callback=callback)
+    if allowed is None and grid.n > FEW:
+        solution = _with_border(solution, grid, seams)
+    return _polished(solution, grid, seams, allowed) if polish else solution
+
+
+def _polished(solution: Solution, grid: Grid, seams: Seams, allowed: Tensor | None) -> Solution:
+    """Local search from the picture at its border, reported beside it."""
+    cost = (seams.right.double(), seams.below.double())
+    order = polish_grid(solution.order.unsqueeze(0), cost, grid.height, grid.width, allowed=allowed)[0]
+    return dataclasses.replace(solution, polished_order=order, polished_energy=float(grid.energy(order, cost)))
 
 
 def at_border(order: Int[Tensor, "n"], grid: Grid, seams: Seams) -> Int[Tensor, "n"]:

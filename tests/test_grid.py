@@ -1,0 +1,336 @@
+"""Grids: recovery of known layouts, masks, starts, limits; the kernels against slow and obvious ones."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import unshuffle as us
+from unshuffle.operators import grid_field, grid_search
+from unshuffle.operators.permutation import inverse
+from unshuffle.solve.grid import place_confidence, polish_grid
+from unshuffle.solve.grid_affinity import Affinities, affinity
+from unshuffle.solve.reassembly import Reassembly, Rounds, fill
+from unshuffle.structure.layouts import Grid, Path
+
+
+def puzzle(
+    height: int, width: int, seed: int = 0, noise: float = 0.1
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Costs of a shuffled grid whose true seams are cheap, and the true order."""
+    g = torch.Generator().manual_seed(seed)
+    n = height * width
+    right, below = (1 + 0.5 * torch.rand(n, n, generator=g) for _ in range(2))
+    truth = torch.randperm(n, generator=g)
+    for cost, pairs in zip((right, below), Grid(height, width).relations(), strict=True):
+        cost[truth[pairs[:, 0]], truth[pairs[:, 1]]] = 0.3 + noise * torch.rand(len(pairs), generator=g)
+    return right, below, truth
+
+
+def score_of(order: np.ndarray, shape: tuple[int, int], right: np.ndarray, below: np.ndarray) -> float:
+    """Seam by seam."""
+    tiles = order.reshape(shape)
+    total = 0.0
+    for y in range(shape[0]):
+        for x in range(shape[1]):
+            total += right[tiles[y, x], tiles[y, x + 1]] if x + 1 < shape[1] else 0
+            total += below[tiles[y, x], tiles[y + 1, x]] if y + 1 < shape[0] else 0
+    return total
+
+
+@pytest.mark.parametrize("shape", [(5, 5), (3, 8), (8, 3), (1, 9), (9, 1), (2, 2), (1, 2), (1, 1)])
+def test_recovers_a_known_layout(shape):
+    right, below, truth = puzzle(*shape)
+    s = us.solve(us.Grid(*shape), cost=(right, below))
+    assert s.order.tolist() == truth.tolist()
+    assert s.energy == pytest.approx(float(Grid(*shape).energy(truth, (right.double(), below.double()))))
+    assert s.confidence.shape == (len(truth),)
+    assert ((s.confidence >= 0) & (s.confidence <= 1)).all()
+    assert s.soft.sum(1) == pytest.approx(np.ones(len(truth)), abs=1e-3)
+    assert s.status == "finished"
+
+
+def test_the_same_seed_gives_the_same_order():
+    right, below, _ = puzzle(6, 6, noise=0.9)
+    orders = [us.solve(us.Grid(6, 6), cost=(right, below), seed=4).order.tolist() for _ in range(2)]
+    assert orders[0] == orders[1]
+
+
+@pytest.mark.parametrize("kind", ["constant", "zero", "noise", "huge", "negative", "duplicates"])
+def test_costs_that_tell_nothing_still_give_an_order(kind):
+    n = 12
+    g = torch.Generator().manual_seed(1)
+    cost = {
+        "constant": torch.ones(n, n),
+        "zero": torch.zeros(n, n),
+        "noise": torch.rand(n, n, generator=g),
+        "huge": 1e30 * torch.rand(n, n, generator=g),
+        "negative": -torch.rand(n, n, generator=g),
+        "duplicates": torch.where(torch.rand(n, n, generator=g) < 0.7, 0.0, 1.0),
+    }[kind]
+    s = us.solve(us.Grid(3, 4), cost=(cost, cost.T.clone()))
+    assert sorted(s.order.tolist()) == list(range(n))
+    assert torch.isfinite(s.soft).all()
+    assert torch.isfinite(s.confidence).all()
+
+
+def test_a_duplicate_tile_is_less_sure_than_the_others():
+    right, below, truth = puzzle(5, 5)
+    first, second = truth[6], truth[18]
+    for cost in (right, below):
+        cost[second] = cost[first]
+        cost[:, second] = cost[:, first]
+    below[truth[1], first] = below[truth[1], second] = 0.3
+    s = us.solve(us.Grid(5, 5), cost=(right, below))
+    others = [i for i in range(25) if i not in (int(first), int(second))]
+    assert max(s.confidence[first], s.confidence[second]) < s.confidence[others].median()
+
+
+def test_anchors_hold_even_where_the_costs_disagree():
+    right, below, truth = puzzle(5, 6)
+    allowed = torch.ones(30, 30, dtype=torch.bool)
+    for place, tile in ((0, int(truth[0])), (7, int(truth[29]))):  # one in its place, one far from it
+        allowed[:, place] = False
+        allowed[tile] = False
+        allowed[tile, place] = True
+    s = us.solve(us.Grid(5, 6), cost=(right, below), allowed=allowed)
+    assert int(s.order[0]) == int(truth[0])
+    assert int(s.order[7]) == int(truth[29])
+    assert allowed[s.order, torch.arange(30)].all()
+    assert (s.order == truth).float().mean() > 0.8
+
+
+def test_one_anchor_settles_where_a_borderless_picture_starts():
+    """On a cylinder no seam tells left from right; one anchor does."""
+    height, width = 4, 6
+    right, below, truth = puzzle(height, width)
+    tiles = truth.reshape(height, width)
+    right[tiles[:, -1], tiles[:, 0]] = 0.3  # the borders match better than the seams do
+    allowed = torch.ones(24, 24, dtype=torch.bool)
+    allowed[:, 9] = False
+    allowed[truth[9]] = False
+    allowed[truth[9], 9] = True
+    assert us.solve(us.Grid(height, width), cost=(right, below), allowed=allowed).order.tolist() == truth.tolist()
+
+
+def test_forbidden_pairs_are_kept():
+    right, below, truth = puzzle(4, 4, noise=0.9)
+    allowed = torch.rand(16, 16, generator=torch.Generator().manual_seed(0)) < 0.5
+    allowed[truth, torch.arange(16)] = True
+    s = us.solve(us.Grid(4, 4), cost=(right, below), allowed=allowed, polish=True)
+    assert allowed[s.order, torch.arange(16)].all()
+    assert s.polished_order is not None
+    assert allowed[s.polished_order, torch.arange(16)].all()
+
+
+def test_a_start_is_used():
+    """Costs that cannot tell a layout from the same one turned: the start decides."""
+    right, below, truth = puzzle(5, 5)
+    scores = torch.zeros(25, 25)
+    scores[truth, torch.arange(25)] = 5.0
+    s = us.solve(us.Grid(5, 5), cost=(right, below), init=scores)
+    assert s.order.tolist() == truth.tolist()
+    assert any(step.stage == "from scores" for step in s.history)
+
+
+def test_time_limit_and_callback_return_the_best_so_far():
+    right, below, _ = puzzle(12, 12, noise=0.9)
+    s = us.solve(us.Grid(12, 12), cost=(right, below), time_limit=0.0)
+    assert s.status == "time limit"
+    assert sorted(s.order.tolist()) == list(range(144))
+    s = us.solve(us.Grid(12, 12), cost=(right, below), callback=lambda step: step.stage != "reassemble")
+    assert s.status == "interrupted"
+    assert sorted(s.order.tolist()) == list(range(144))
+
+
+def test_one_dissimilarity_for_both_directions():
+    """Points of a plane arranged by likeness: far better than chance, and the corners are apart."""
+    side = 5
+    axis = torch.linspace(0, 1, side)
+    points = torch.cartesian_prod(axis, axis)[torch.randperm(side * side, generator=torch.Generator().manual_seed(0))]
+    cost = torch.cdist(points, points)
+    s = us.solve(us.Grid(side, side), cost=cost)
+    best = 2 * side * (side - 1) * 0.25
+    assert s.energy < 1.15 * best
+    assert s.energy == pytest.approx(float(Grid(side, side).energy(s.order, cost.double())))
+
+
+def test_polish_is_never_worse_and_mends_swaps_and_shifts():
+    right, below, truth = puzzle(6, 7)
+    cost = (right.double(), below.double())
+    layout = Grid(6, 7)
+    swapped = truth.clone()
+    swapped[[3, 30]] = truth[[30, 3]]
+    shifted = truth.reshape(6, 7).roll(2, 0).reshape(-1)
+    block = truth.reshape(6, 7).clone()
+    block[0:2, 0:2], block[3:5, 4:6] = block[3:5, 4:6].clone(), block[0:2, 0:2].clone()
+    orders = torch.stack((swapped, shifted, block.reshape(-1), torch.arange(42)))
+    polished = polish_grid(orders, cost, 6, 7)
+    assert polished[:3].tolist() == [truth.tolist()] * 3
+    assert (layout.energy(polished, cost) <= layout.energy(orders, cost) + 1e-9).all()
+    assert [sorted(p) for p in polished.tolist()] == [list(range(42))] * 4
+
+
+def test_bad_costs_are_refused_in_one_sentence():
+    with pytest.raises(us.BadInput, match="20 x 20"):
+        us.solve(us.Grid(4, 5), cost=(torch.rand(19, 19), torch.rand(19, 19)))
+    with pytest.raises(us.BadInput, match="right, below"):
+        us.solve(us.Grid(2, 2), cost=(torch.rand(4, 4),) * 3)
+
+
+def test_affinity_shares_belief_between_equals():
+    cost = torch.full((6, 6), 1.0)
+    cost[0, 1] = 0.1
+    cost[2, 3] = cost[2, 4] = 0.1
+    A = affinity(cost)
+    assert A.diagonal().max() == 0
+    assert A[0, 1] > 0.9
+    assert A[2, 3] == pytest.approx(float(A[2, 4]))
+    assert A[2, 3] < 0.75
+    assert (A.sum(1) <= 1.01).all() or A.max() <= 1
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 10**6))
+def test_moves_keep_permutations_and_never_lose(h, w, seed):
+    rng = np.random.default_rng(seed)
+    n = h * w
+    right, below = rng.random((n, n), np.float32), rng.random((n, n), np.float32)
+    np.fill_diagonal(right, 0)
+    np.fill_diagonal(below, 0)
+    bonds = grid_field.Bonds.of(right, below, 4)
+    order = rng.permutation(n)
+    moved = grid_search.shift_segments(order, (h, w), (right, below), (right, below), bonds)
+    assert sorted(moved.tolist()) == list(range(n))
+    assert score_of(moved, (h, w), right, below) >= score_of(order, (h, w), right, below) - 1e-4
+    twisted = moved.copy()
+    grid_search.unwind(twisted, h, w, right, below, 0.0)
+    assert sorted(twisted.tolist()) == list(range(n))
+    assert score_of(twisted, (h, w), right, below) >= score_of(moved, (h, w), right, below) - 1e-4
+    assert grid_search.total_score(order, h, w, right, below) == pytest.approx(
+        score_of(order, (h, w), right, below), abs=1e-3
+    )
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 5), st.integers(1, 5), st.floats(0, 1), st.booleans(), st.integers(0, 10**6))
+def test_growth_by_segments_places_every_tile_at_most_once(h, w, least, loops, seed):
+    rng = np.random.default_rng(seed)
+    n = h * w
+    right, below = rng.random((n, n), np.float32) ** 2, rng.random((n, n), np.float32) ** 2
+    belief = Affinities(right, below, grid_field.Bonds.of(right, below, 5), (h, w))
+    order = rng.permutation(n)
+    label = grid_search.segments(order, h, w, right, below, least, loops)
+    board = grid_search.regrow_by_segments(
+        order, h, w, right, below, belief.bonds.partner, belief.bonds.strength, label, grid_search.NO_MASK, 0.1
+    )
+    placed = board[board >= 0]
+    assert len(set(placed.tolist())) == len(placed) >= np.bincount(label).max()
+    full = fill(board, belief)
+    assert full is not None
+    assert sorted(full.tolist()) == list(range(n))
+
+
+@pytest.mark.parametrize("columns_first", [False, True])
+def test_a_screw_is_unwound(columns_first):
+    """A torus that closed one row too low is the raster order rolled by a tile."""
+    right, below, truth = puzzle(4, 5)
+    belief = Affinities.of((right, below), (4, 5))
+    screw = truth.reshape(4, 5).T.reshape(-1).roll(1).reshape(5, 4).T.reshape(-1) if columns_first else truth.roll(1)
+    order = screw.numpy().copy()
+    grid_search.unwind(order, 4, 5, belief.right, belief.below, 0.3)
+    assert order.tolist() == truth.tolist()
+
+
+def test_blocks_beside_their_place_find_it():
+    right, below, truth = puzzle(8, 8)
+    tiles = truth.reshape(8, 8).clone()
+    tiles[0:3, 0:3], tiles[4:7, 5:8] = tiles[4:7, 5:8].clone(), tiles[0:3, 0:3].clone()
+    belief = Affinities.of((right, below), (8, 8))
+    search = Reassembly(tiles.reshape(-1).numpy(), belief, np.random.default_rng(0), Rounds(most=5))
+    search.advance(5)
+    assert search.order.tolist() == truth.tolist()
+
+
+@pytest.mark.parametrize("torus", [True, False])
+@pytest.mark.parametrize("shape", [(3, 4), (2, 5), (1, 6)])
+def test_both_paths_of_a_step_agree(torus, shape):
+    right, below, _ = puzzle(*shape)
+    n = shape[0] * shape[1]
+    belief = Affinities.of((right, below), shape)
+    rng = np.random.default_rng(0)
+    soft = rng.random((n, n)).astype(np.float32)
+    soft /= soft.sum(1, keepdims=True)
+    bias = 0.1 * rng.random((n, n)).astype(np.float32)
+    results = []
+    numbers = np.array([1.01, 25.0, 0.5, 0.0])
+    for run in (grid_field._run, grid_field._run_sparse):
+        P, g = soft.copy(), np.zeros(n, np.float32)
+        beta, entropy, done = np.array([2.0]), np.ones(1), np.zeros(1, np.bool_)
+        run(
+            P,
+            g,
+            bias,
+            belief.bonds.partner,
+            belief.bonds.strength,
+            *shape,
+            torus,
+            numbers,
+            5,
+            3,
+            beta,
+            entropy,
+            done,
+            grid_field._POWERS,
+        )
+        results.append((P, g, entropy[0], beta[0]))
+    for a, b in zip(*results, strict=True):
+        assert a == pytest.approx(b, abs=2e-5)
+
+
+def test_the_field_is_the_sum_over_neighbours():
+    """One step from a hard layout at a large beta: each tile goes where its neighbours want it."""
+    right, below, truth = puzzle(4, 4)
+    belief = Affinities.of((right, below), (4, 4))
+    soft, confidence = place_confidence(truth.numpy(), belief)
+    assert confidence.min() > 0.5
+    assert inverse(truth)[0] == int(soft[0].argmax())
+    wrong = truth.clone()
+    wrong[[5, 10]] = truth[[10, 5]]
+    _, doubt = place_confidence(wrong.numpy(), belief)
+    assert doubt[truth[5]] < 0.1
+    assert doubt[truth[10]] < 0.1
+
+
+def test_works_without_numba():
+    script = (
+        "import warnings; warnings.simplefilter('ignore')\n"
+        "import sys; sys.path.insert(0, 'tests')\n"
+        "import unshuffle as us\n"
+        "from test_grid import puzzle\n"
+        "right, below, truth = puzzle(4, 5)\n"
+        "s = us.solve(us.Grid(4, 5), cost=(right, below), polish=True)\n"
+        "print((s.order == truth).all().item(), (s.polished_order == truth).all().item())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "UNSHUFFLE_NUMBA": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == ["True", "True"], done.stderr[-500:]
+
+
+def test_a_grid_of_one_row_is_a_path():
+    right, below, truth = puzzle(1, 12)
+    s = us.solve(us.Grid(1, 12), cost=(right, below))
+    assert s.order.tolist() == truth.tolist()
+    assert s.energy == pytest.approx(float(Path(12).energy(s.order, right.double())))
