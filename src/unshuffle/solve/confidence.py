@@ -70,3 +70,22 @@ def _links(orders: Tensor, closed: bool, directed: bool) -> Tensor:
     if not directed:
         first, second = torch.minimum(first, second), torch.maximum(first, second)
     return first * n + second
+
+
+def place_share(
+    marginal: Float[Tensor, "n n"], order: Int[Tensor, "n"], scale: float, sweeps: int = 50
+) -> Float[Tensor, "n"]:
+    """Mass that each item keeps in its place under Sinkhorn(-marginal / scale): ``marginal[i, a]`` is what i pays at a."""
+    logits = -(marginal.double() / scale)
+    for _ in range(sweeps):
+        logits = logits - logits.logsumexp(1, keepdim=True)
+        logits = logits - logits.logsumexp(0, keepdim=True)
+    share = torch.empty(len(order), dtype=torch.float64)
+    share[order] = logits[order, torch.arange(len(order))].exp()
+    return share.float()
+
+
+def same_energy(energies: Float[Tensor, "runs"], best: int) -> float:
+    """Share of the runs that reached the best energy: for layouts whose symmetries are not known."""
+    least = energies[best]
+    return float(((energies - least).abs() <= 1e-9 * least.abs()).double().mean())

@@ -1,0 +1,97 @@
+"""Annealing in rounds, for problems without levels: each run goes on from the best order it has seen, warmed up again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..operators.permutation import to_matrix
+from ..operators.warm import WarmState, warm_step
+from .anneal import Field, Pace, anneal, decode, matching_beta, scattered
+from .watch import Watch
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """How often to warm up and how far."""
+
+    number: int = 9
+    """QAPLIB, mean gap after 1, 2, 3, 6 rounds of 16 runs: 2.0, 1.9, 1.0, 0.9 %."""
+    warm: tuple[float, ...] = (0.5, 1.0)
+    """Later rounds begin, in turn, at e^warm times the first beta, from half the best order and half the uniform P."""
+    fresh: int = 3
+    """Every so many rounds begin from scratch instead: some instances have no way from a good order to the best one."""
+    pace: Pace = Pace(step=0.01, fall=float("inf"), momentum=0.0, sweeps=8, span=6.0)
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best order of each run, its energy, and the soft permutation that it was decoded from."""
+
+    orders: Int[Tensor, "runs n"]
+    energies: Float[Tensor, "runs"]
+    softs: Float[Tensor, "runs n n"]
+
+    def better_of(self, other: Best) -> Best:
+        wins = other.energies < self.energies
+        return Best(
+            torch.where(wins[:, None], other.orders, self.orders),
+            torch.where(wins, other.energies, self.energies),
+            torch.where(wins[:, None, None], other.softs, self.softs),
+        )
+
+
+def anneal_rounds(
+    new_field: Callable[[], Field],
+    energy: Callable[[Int[Tensor, "runs n"]], Float[Tensor, "runs"]],
+    size: tuple[int, int],
+    start: float,
+    *,
+    allowed: Tensor | None,
+    init: Tensor | None,
+    generator: torch.Generator,
+    watch: Watch,
+    rounds: Rounds,
+    expected: Callable[[Tensor], float] | None = None,
+) -> Best:
+    """``new_field`` makes the field of a round (shaken anew each time), ``energy`` judges decoded orders; size: runs, n.
+
+    ``start`` is the log beta of the first round. The energy of a run never rises from round to round.
+    """
+    runs, n = size
+    bias = None if allowed is None else torch.where(allowed, 0.0, -torch.inf)
+    soft, log_beta, best = scattered(runs, n, n, 1.0, generator), start, None
+    for number in range(rounds.number):
+        state, field = WarmState(soft, bias), new_field()
+        if init is not None and best is None:
+            state = from_scores(init, runs, bias, generator)
+            log_beta = matching_beta(state, field, start)
+        stage = f"round {number + 1} of {rounds.number}"
+        anneal(state, field, log_beta, pace=rounds.pace, watch=watch, stage=stage, energy=expected)
+        orders = decode(state.soft, allowed)
+        now = Best(orders, energy(orders), state.soft)
+        best = now if best is None else best.better_of(now)
+        if watch.stopped:
+            break
+        if (number + 1) % rounds.fresh == 0:
+            soft, log_beta = scattered(runs, n, n, 1.0, generator), start
+        else:
+            warm = rounds.warm[number % len(rounds.warm)]
+            soft, log_beta = 0.5 * to_matrix(best.orders, torch.float32) + 0.5 / n, start + warm
+    if best is None:
+        raise ValueError(f"rounds must be at least 1, not {rounds.number}.")
+    return best
+
+
+def from_scores(init: Tensor, runs: int, bias: Tensor | None, generator: torch.Generator) -> WarmState:
+    """Sinkhorn(scores), each run with a little noise of its own."""
+    n = len(init)
+    spread = float(init.std()) if n > 1 else 0.0
+    noise = 0.05 * spread * torch.randn(runs, n, n, generator=generator)
+    state = WarmState(torch.full((runs, n, n), 1 / n), bias)
+    warm_step(state, -(init + noise), 1.0, sweeps=50)
+    return WarmState(state.soft, bias)
