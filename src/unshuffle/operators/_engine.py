@@ -28,13 +28,12 @@ def perturbed_sinkhorn(
     if scores.numel() == 0:
         return scores.expand(scores.shape if samples is None else (samples, *scores.shape))
     if have_numba and scores.device.type == "cpu":
-        soft = _through_kernel(scores, beta, samples or 1, noise, key, iterations, tolerance)
-        return soft.squeeze(0) if samples is None else soft
+        return _through_kernel(scores, beta, samples, noise, key, iterations, tolerance)
     return _through_torch(scores, beta, samples, noise, key, iterations, tolerance)
 
 
 def _through_kernel(
-    scores: Tensor, beta: Tensor | None, samples: int, noise: float, key: tuple[int, int], iterations: int,
+    scores: Tensor, beta: Tensor | None, samples: int | None, noise: float, key: tuple[int, int], iterations: int,
     tolerance: float | None,
 ) -> Tensor:  # fmt: skip
     forbidden: list[bool] = []

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from . import _numba, _numba_hard
+from . import _numba, _numba_hard, _packed
+from ._simd import WIDTH
 from ._threads import in_chunks
 from ._torch import Perturb, second_order
 
@@ -19,6 +20,9 @@ LIMITS = {
     torch.float32: np.exp(np.array([-30.0, 30.0, 48.0])).astype(np.float32),
     torch.float64: np.exp(np.array([-250.0, 250.0, 400.0])),
 }
+
+
+SMALL = 20  # up to this size, eight matrices share the vector registers
 
 
 class Unusable(Exception):
@@ -77,7 +81,7 @@ class KernelSinkhorn(torch.autograd.Function):
         ctx: Any,
         scores: Tensor,
         beta: Tensor | None,
-        samples: int,
+        draws: int | None,
         noise: float,
         key: tuple[int, int],
         iterations: int,
@@ -86,58 +90,64 @@ class KernelSinkhorn(torch.autograd.Function):
     ) -> Tensor:
         n = scores.shape[-1]
         given = problem(scores, beta, noise, key)
-        count = samples * len(given.scores)
-        soft = torch.empty(samples, *scores.shape, dtype=scores.dtype)
-        P = soft.numpy().reshape(count, n, n)
-        u = np.empty((count, iterations, n), P.dtype)
-        v = np.empty((count, iterations + 1, n), P.dtype)
-        used, lowest = np.empty(count, np.int64), np.empty(count, P.dtype)
+        batch, samples = len(given.scores), draws or 1
+        soft = torch.empty(scores.shape if draws is None else (draws, *scores.shape), dtype=scores.dtype)
+        P = soft.numpy().reshape(samples * batch, n, n)
+        u = np.empty((samples * batch, iterations, n), P.dtype)
+        v = np.empty((samples * batch, iterations + 1, n), P.dtype)
+        used, seen = np.zeros(samples * batch, np.int64), np.zeros(4, np.int64)
+        rest = (P, u, v, used, seen, LIMITS[scores.dtype])
         stop = P.dtype.type(-1 if tolerance is None else tolerance)
-        rest = (stop, P, u, v, used, lowest, LIMITS[scores.dtype])
         work = P.size * (10.0 + 2 * iterations)
-        in_chunks(lambda low, high: _numba.forward(*given.arguments, *rest, low, high), count, work)
-        ctx.hard = Hard.solve(given, stop, P, used, iterations) if not used.all() else None
-        report.append(bool(lowest.min() == -np.inf))
-        ctx.easy, ctx.settings = (u, v, used), (samples, noise, key, iterations, tolerance)
+        groups = samples * (batch // WIDTH) if n <= SMALL and tolerance is None else 0
+        if groups:
+            in_chunks(lambda low, high: _packed.forward_packed(*given.arguments, *rest, low, high), groups, work / 4)
+        if not groups or batch % WIDTH or seen[_numba.HARD]:
+            seen[_numba.HARD] = 0
+            in_chunks(lambda low, high: _numba.forward(*given.arguments, stop, *rest, low, high), len(used), work)
+        ctx.hard = Hard.solve(given, stop, P, used, iterations) if seen[_numba.HARD] else None
+        report.append(bool(seen[_numba.FORBIDDEN]))
+        ctx.given, ctx.easy, ctx.settings = given, (u, v, used, seen), (samples, noise, key, iterations, tolerance)
         ctx.save_for_backward(scores, beta, soft)
         return soft
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         scores, beta, soft = ctx.saved_tensors
-        samples, noise, key, iterations, tolerance = ctx.settings
         if torch.is_grad_enabled():
-            to_scores, to_beta = _differentiable(scores, beta, grads[0], soft.shape, noise, key, iterations, tolerance)
+            to_scores, to_beta = _differentiable(scores, beta, grads[0], soft.shape, *ctx.settings[1:])
         else:
-            wants_beta = beta is not None and ctx.needs_input_grad[1]
-            to_scores, to_beta = _backward(ctx, scores, beta if wants_beta else None, beta, soft, grads[0])
+            to_scores, to_beta = _backward(ctx, scores, beta if ctx.needs_input_grad[1] else None, soft, grads[0])
         return to_scores, to_beta, None, None, None, None, None, None
 
 
 def _backward(
-    ctx: Any, scores: Tensor, wanted: Tensor | None, beta: Tensor | None, soft: Tensor, grad: Tensor
+    ctx: Any, scores: Tensor, wanted: Tensor | None, soft: Tensor, grad: Tensor
 ) -> tuple[Tensor, Tensor | None]:
-    samples, noise, key, iterations, _ = ctx.settings
-    given = problem(scores, beta, noise, key)
+    given, samples, iterations = ctx.given, ctx.settings[0], ctx.settings[3]
     batch, n = len(given.scores), scores.shape[-1]
     shares = min(samples, -(-torch.get_num_threads() // batch))  # a small batch is split by samples instead
-    to_scores = torch.zeros(shares, batch, n * n, dtype=scores.dtype)
-    to_beta = torch.zeros(shares if wanted is not None and not is_field(wanted) else 0, batch, dtype=scores.dtype)
-    to_field = torch.zeros(shares if is_field(wanted) else 0, batch, n * n, dtype=scores.dtype)
-    outs = (to_scores.numpy(), to_beta.numpy(), to_field.numpy())
+    to_scores = torch.empty(shares, batch, n * n, dtype=scores.dtype)
     P, G = (t.detach().contiguous().numpy().reshape(-1, n, n) for t in (soft, grad))
-    u, v, used = ctx.easy
-    rest = (P, G, u, v, used, samples, *outs)
+    to_beta = np.empty((shares if wanted is not None and not is_field(wanted) else 0, batch), P.dtype)
+    to_field = np.empty((shares if is_field(wanted) else 0, batch, n * n), P.dtype)
+    outs = (to_scores.numpy(), to_beta, to_field)
+    u, v, used, seen = ctx.easy
+    rest = (P, G, u, v, used, samples, *outs, np.zeros((shares, batch), np.bool_))
     work = P.size * (10.0 + 4 * iterations)
-    in_chunks(lambda low, high: _numba.backward(*given.arguments, *rest, low, high), shares * batch, work)
+    if seen[_numba.PACKED]:
+        groups = shares * (batch // WIDTH)
+        in_chunks(lambda low, high: _packed.backward_packed(*given.arguments, *rest, low, high), groups, work / 4)
+    if seen[_numba.EASY] or seen[_numba.HARD]:
+        in_chunks(lambda low, high: _numba.backward(*given.arguments, *rest, low, high), shares * batch, work)
     if ctx.hard is not None:
         ctx.hard.backward(given, P, G, outs)
-    back = to_scores.sum(0).reshape(scores.shape) if shares > 1 else to_scores.reshape(scores.shape)
+    back = (to_scores.sum(0) if shares > 1 else to_scores).reshape(scores.shape)
     if wanted is None:
         return back, None
     if is_field(wanted):
-        return back, to_field.sum(0).reshape(scores.shape).sum_to_size(wanted.shape)
-    return back, to_beta.sum(0).reshape(*scores.shape[:-2], 1, 1).sum_to_size(wanted.shape)
+        return back, torch.from_numpy(to_field.sum(0)).reshape(scores.shape).sum_to_size(wanted.shape)
+    return back, torch.from_numpy(to_beta.sum(0)).reshape(*scores.shape[:-2], 1, 1).sum_to_size(wanted.shape)
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,14 @@ import numpy as np
 
 from ._jit import njit
 from ._philox import M0, M1, ROUNDS, W0, W1, rows_at_once
+from ._simd import add_four, four_dots, four_gradient_rows
 from ._vector_math import exp_below, log_of
 
 _M0, _M1 = np.uint64(M0), np.uint64(M1)
 _W0, _W1 = np.uint32(W0), np.uint32(W1)
 _32 = np.uint64(32)
+
+EASY, HARD, PACKED, FORBIDDEN = 0, 1, 2, 3  # places in ``seen``: whether there was any such matrix or entry
 rows_at_once = njit(rows_at_once)
 
 
@@ -112,7 +115,7 @@ def _row_maxima(K, tops):
 def _exp_rows(K, tops):
     """K = exp(K - its row's maximum)."""
     n = K.shape[0]
-    if n >= 32:
+    if n >= 256:
         for i in range(n):
             top = tops[i]
             for j in range(n):
@@ -121,43 +124,36 @@ def _exp_rows(K, tops):
     for i in range(n):
         for j in range(n):
             K[i, j] -= tops[i]
-    flat = K.reshape(n * n)  # rows too short for the vector registers: all of them at once
+    flat = K.reshape(n * n)  # the end of every row would be done one by one: all rows at once
     for j in range(flat.size):
         flat[j] = exp_below(flat[j])
 
 
 @njit(fastmath=True)
+def _dot(a, b):
+    total = a.dtype.type(0)
+    for j in range(a.size):
+        total += a[j] * b[j]
+    return total
+
+
+@njit(fastmath=True)
 def _sweep(K, v, totals, u, sums):
-    """totals = K v, u = 1 / totals, sums = K^T u, in one pass over K."""
+    """totals = K v, u = 1 / totals, sums = K^T u, in one pass over K, four rows at a time."""
     n = K.shape[0]
-    zero, one = K.dtype.type(0), K.dtype.type(1)
-    for j in range(n):
-        sums[j] = zero
-    i = 0
-    while i + 3 < n:  # four rows share the loads of v and the loads and stores of sums
-        t0 = t1 = t2 = t3 = zero
+    one = K.dtype.type(1)
+    sums[:] = 0
+    for i in range(0, n - 3, 4):
+        found = four_dots(K, i, v, n)
+        weights = one / found[0], one / found[1], one / found[2], one / found[3]
+        totals[i], totals[i + 1], totals[i + 2], totals[i + 3] = found
+        u[i], u[i + 1], u[i + 2], u[i + 3] = weights
+        add_four(sums, K, i, weights, n)
+    for i in range(n - n % 4, n):
+        totals[i] = _dot(K[i], v)
+        u[i] = one / totals[i]
         for j in range(n):
-            x = v[j]
-            t0 += K[i, j] * x
-            t1 += K[i + 1, j] * x
-            t2 += K[i + 2, j] * x
-            t3 += K[i + 3, j] * x
-        totals[i], totals[i + 1], totals[i + 2], totals[i + 3] = t0, t1, t2, t3
-        w0, w1, w2, w3 = one / t0, one / t1, one / t2, one / t3
-        u[i], u[i + 1], u[i + 2], u[i + 3] = w0, w1, w2, w3
-        for j in range(n):
-            sums[j] += K[i, j] * w0 + K[i + 1, j] * w1 + K[i + 2, j] * w2 + K[i + 3, j] * w3
-        i += 4
-    while i < n:
-        t0 = zero
-        for j in range(n):
-            t0 += K[i, j] * v[j]
-        totals[i] = t0
-        w0 = one / t0
-        u[i] = w0
-        for j in range(n):
-            sums[j] += K[i, j] * w0
-        i += 1
+            sums[j] += K[i, j] * u[i]
 
 
 @njit(fastmath={"nnan", "nsz", "reassoc"})
@@ -207,7 +203,7 @@ def _iterate(K, u, v, totals, sums, tolerance, limits):
 
 
 @njit
-def forward(scores, beta, field, noise, k0, k1, tolerance, soft, u, v, used, lowest, limits, low, high):
+def forward(scores, beta, field, noise, k0, k1, tolerance, soft, u, v, used, seen, limits, low, high):
     """Matrices low..high-1 of ``soft`` (samples * batch, n, n); scores and field are flat per matrix."""
     batch, n = scores.shape[0], soft.shape[1]
     # one allocation each: two views of one are taken to overlap, and the loops over them stay scalar
@@ -215,49 +211,39 @@ def forward(scores, beta, field, noise, k0, k1, tolerance, soft, u, v, used, low
     words = new_words(n)
     nothing = scores[0, :0]
     for m in range(low, high):
+        if used[m] < 0:  # done in a packed group
+            continue
         b = m % batch
         own = field[b % field.shape[0]] if field.shape[0] else nothing
         K = soft[m]
         logits(K.reshape(n * n), scores[b], beta[b], own, noise, words, m, k0, k1)
-        lowest[m] = _row_maxima(K, totals)
+        if _row_maxima(K, totals) == -np.inf:
+            seen[FORBIDDEN] = 1
         _exp_rows(K, totals)
         v[m, -1] = 1
         used[m] = _iterate(K, u[m], v[m], totals, sums, tolerance, limits)
+        seen[EASY if used[m] else HARD] = 1
 
 
 @njit(fastmath=True)
 def _pull(P, s, a, first, r, sums):
     """r = -a (first + a (P s)), sums = P^T r, in one pass over P."""
     n = P.shape[0]
-    zero = P.dtype.type(0)
-    for j in range(n):
-        sums[j] = zero
-    i = 0
-    while i + 3 < n:
-        t0 = t1 = t2 = t3 = zero
+    sums[:] = 0
+    for i in range(0, n - 3, 4):
+        found = four_dots(P, i, s, n)
+        weights = (
+            -a[i] * (first[i] + a[i] * found[0]),
+            -a[i + 1] * (first[i + 1] + a[i + 1] * found[1]),
+            -a[i + 2] * (first[i + 2] + a[i + 2] * found[2]),
+            -a[i + 3] * (first[i + 3] + a[i + 3] * found[3]),
+        )
+        r[i], r[i + 1], r[i + 2], r[i + 3] = weights
+        add_four(sums, P, i, weights, n)
+    for i in range(n - n % 4, n):
+        r[i] = -a[i] * (first[i] + a[i] * _dot(P[i], s))
         for j in range(n):
-            x = s[j]
-            t0 += P[i, j] * x
-            t1 += P[i + 1, j] * x
-            t2 += P[i + 2, j] * x
-            t3 += P[i + 3, j] * x
-        w0 = -a[i] * (first[i] + a[i] * t0)
-        w1 = -a[i + 1] * (first[i + 1] + a[i + 1] * t1)
-        w2 = -a[i + 2] * (first[i + 2] + a[i + 2] * t2)
-        w3 = -a[i + 3] * (first[i + 3] + a[i + 3] * t3)
-        r[i], r[i + 1], r[i + 2], r[i + 3] = w0, w1, w2, w3
-        for j in range(n):
-            sums[j] += P[i, j] * w0 + P[i + 1, j] * w1 + P[i + 2, j] * w2 + P[i + 3, j] * w3
-        i += 4
-    while i < n:
-        t0 = zero
-        for j in range(n):
-            t0 += P[i, j] * s[j]
-        w0 = -a[i] * (first[i] + a[i] * t0)
-        r[i] = w0
-        for j in range(n):
-            sums[j] += P[i, j] * w0
-        i += 1
+            sums[j] += P[i, j] * r[i]
 
 
 @njit(fastmath=True)
@@ -294,45 +280,36 @@ def _recursion(P, G, u, v, a, c, r, s, f_bar, g_bar, sums):
 
 
 @njit(fastmath=True)
-def _rank_two(D, i, a, c, r, s):
-    """Rows i..i+3 of a sum over t of a_t s_t^T + r_t c_{t-1}^T, added to the four rows of D."""
-    T, n = a.shape
-    for t in range(T):
-        a0, a1, a2, a3 = a[t, i], a[t, i + 1], a[t, i + 2], a[t, i + 3]
-        r0, r1, r2, r3 = r[t, i], r[t, i + 1], r[t, i + 2], r[t, i + 3]
-        for j in range(n):
-            x, y = s[t, j], c[t, j]
-            D[0, j] += a0 * x + r0 * y
-            D[1, j] += a1 * x + r1 * y
-            D[2, j] += a2 * x + r2 * y
-            D[3, j] += a3 * x + r3 * y
-
-
-@njit(fastmath=True)
 def _gradient(P, G, a, c, r, s, D):
     """D = P (G + sum_t a_t s_t^T + r_t c_{t-1}^T)."""
     T, n = a.shape
-    for i in range(n):
+    for i in range(0, n - 3, 4):
+        four_gradient_rows(D, P, G, i, a, s, r, c, T, n)
+    for i in range(n - n % 4, n):
         for j in range(n):
             D[i, j] = G[i, j]
-    for i in range(0, n - 3, 4):
-        _rank_two(D[i : i + 4], i, a, c, r, s)
-    for i in range(n - n % 4, n):
         for t in range(T):
-            a0, r0 = a[t, i], r[t, i]
             for j in range(n):
-                D[i, j] += a0 * s[t, j] + r0 * c[t, j]
-    for i in range(n):
+                D[i, j] += a[t, i] * s[t, j] + r[t, i] * c[t, j]
         for j in range(n):
             D[i, j] *= P[i, j]
 
 
 @njit(fastmath=True)
-def spend(D, scores, beta, field, noise, words, x, matrix, k0, k1, to_scores, to_beta, to_field):
-    """dL (flat) on to the scores, times beta; and to beta, times the noisy scores, which are made again in x."""
-    if field.size:
+def spend(D, scores, beta, field, noise, words, x, matrix, k0, k1, to_scores, to_beta, to_field, fresh):
+    """dL (flat) on to the scores, times beta; and to beta, times the noisy scores, which are made again in x.
+
+    ``fresh`` says that nothing is in the outputs yet: they are written instead of added to.
+    """
+    if field.size and fresh:
+        for j in range(D.size):
+            to_scores[j] = D[j] * field[j]
+    elif field.size:
         for j in range(D.size):
             to_scores[j] += D[j] * field[j]
+    elif fresh:
+        for j in range(D.size):
+            to_scores[j] = D[j] * beta
     else:
         for j in range(D.size):
             to_scores[j] += D[j] * beta
@@ -342,19 +319,22 @@ def spend(D, scores, beta, field, noise, words, x, matrix, k0, k1, to_scores, to
     logits(x, scores, D.dtype.type(1), field[:0], noise, words, matrix, k0, k1)
     for j in range(D.size):
         x[j] = D[j] * x[j] if x[j] > -np.inf else zero  # a forbidden entry has no gradient
-    if to_field.size:
+    if to_field.size and fresh:
+        for j in range(D.size):
+            to_field[j] = x[j]
+    elif to_field.size:
         for j in range(D.size):
             to_field[j] += x[j]
     else:
         total = zero
         for j in range(D.size):
             total += x[j]
-        to_beta[0] += total
+        to_beta[0] = total if fresh else to_beta[0] + total
 
 
 @njit
 def backward(
-    scores, beta, field, noise, k0, k1, soft, grad, u, v, used, samples, to_scores, to_beta, to_field, low, high
+    scores, beta, field, noise, k0, k1, soft, grad, u, v, used, samples, to_scores, to_beta, to_field, filled, low, high
 ):
     """Easy matrices of jobs low..high-1; job = (share of the samples, batch entry), each with gradients of its own."""
     batch, n = scores.shape[0], soft.shape[1]
@@ -371,15 +351,25 @@ def backward(
         own = field[b % field.shape[0]] if field.shape[0] else nothing
         out_beta = to_beta[share, b : b + 1] if to_beta.shape[0] else nothing
         out_field = to_field[share, b] if to_field.shape[0] else nothing
+        plain = own.size + out_beta.size + out_field.size == 0 and beta[b] == 1
         for sample in range(samples * share // shares, samples * (share + 1) // shares):
             m = sample * batch + b
             T = used[m]
-            if T == 0:
+            if T <= 0:  # hard, or packed
                 continue
             a, c, r, s = all_a[:T], all_c[:T], all_r[:T], all_s[:T]
             _recursion(soft[m], grad[m], u[m, :T], v[m, :T], a, c, r, s, f_bar, g_bar, sums)
+            if plain and not filled[share, b]:
+                _gradient(soft[m], grad[m], a, c, r, s, to_scores[share, b].reshape(n, n))
+                filled[share, b] = True
+                continue
             _gradient(soft[m], grad[m], a, c, r, s, D)
             spend(
                 D.reshape(n * n), scores[b], beta[b], own, noise, words, x, m, k0, k1,
-                to_scores[share, b], out_beta, out_field,
+                to_scores[share, b], out_beta, out_field, not filled[share, b],
             )  # fmt: skip
+            filled[share, b] = True
+        if not filled[share, b]:  # every one of them is hard
+            to_scores[share, b] = 0
+            out_beta[:] = 0
+            out_field[:] = 0

@@ -134,5 +134,5 @@ def backward_hard(
         spend(
             L.reshape(n * n), scores[b], beta[b], own, noise, words, x, m, k0, k1, to_scores[0, b],
             to_beta[0, b : b + 1] if to_beta.shape[0] else nothing,
-            to_field[0, b] if to_field.shape[0] else nothing,
+            to_field[0, b] if to_field.shape[0] else nothing, False,
         )  # fmt: skip

@@ -6,6 +6,7 @@ after a fork (data loaders do both), and parallel kernels take several times lon
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -36,13 +37,14 @@ if hasattr(os, "register_at_fork"):
 def in_chunks(kernel: Callable[[int, int], object], count: int, work: float = 1e9) -> list[object]:
     """Call ``kernel(low, high)`` on consecutive pieces of range(count), one piece per thread.
 
-    ``work`` is a rough number of elementary operations; below about 10^5 a second thread costs more than it brings.
+    ``work`` is a rough number of elementary operations; to wake a thread takes about 0.1 ms,
+    so each should have some 10^6 of them to do.
     """
-    threads = max(1, min(torch.get_num_threads(), count, int(work / 1e5)))
+    threads = max(1, min(torch.get_num_threads(), count, int(work / 1e6)))
     if threads == 1:
         return [kernel(0, count)]
     cuts = [count * k // threads for k in range(threads + 1)]
     pool = _executor(threads - 1)
-    rest = [pool.submit(kernel, low, high) for low, high in zip(cuts[1:], cuts[2:], strict=False)]
+    rest = [pool.submit(kernel, low, high) for low, high in itertools.pairwise(cuts[1:])]
     first = kernel(cuts[0], cuts[1])
     return [first, *(job.result() for job in rest)]
