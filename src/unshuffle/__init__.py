@@ -12,7 +12,7 @@ from .solve import solve
 
 __version__ = "0.1.0"
 
-# name -> module that defines it; "losses" is itself a module
+# name -> module that defines it
 _HOME = {
     "BadInput": "shapes",
     "sinkhorn": "operators.sinkhorn",
@@ -29,9 +29,39 @@ _HOME = {
     "Grid": "structure.layouts",
     "Graph": "structure.layouts",
     "Solution": "solve.solution",
+    "Anneal": "temperature",
+    "Constant": "temperature",
+    "LinearInBeta": "temperature",
+    "LinearInTau": "temperature",
+    "Exponential": "temperature",
+    "LocalTemperature": "temperature",
+    "ExcessEntropy": "temperature",
+    "DegreeViolation": "temperature",
+    "MeanBeta": "temperature",
+    "MeanTau": "temperature",
+    "Product": "temperature",
+    "MatchedScalar": "temperature",
+    "LearnedTemperature": "learned_temperature",
+    "GumbelSinkhorn": "relaxations.gumbel_sinkhorn",
+    "Sinkhorn": "relaxations.gumbel_sinkhorn",
+    "ColumnSoftmax": "relaxations.gumbel_sinkhorn",
+    "NeuralSort": "relaxations.neuralsort",
+    "SoftSort": "relaxations.softsort",
+    "OT4P": "relaxations.ot4p",
+    "StraightThrough": "relaxations.straight_through",
+}
+# names that are modules themselves
+_MODULES = {
+    "losses": "structure.losses",
+    "energies": "structure.energies",
+    "metrics": "metrics",
+    "networks": "networks",
 }
 
 if TYPE_CHECKING:
+    from . import metrics as metrics
+    from . import networks as networks
+    from .learned_temperature import LearnedTemperature as LearnedTemperature
     from .operators.assignment import assign as assign
     from .operators.gumbel import gumbel_sinkhorn as gumbel_sinkhorn
     from .operators.permutation import entropy as entropy
@@ -41,20 +71,43 @@ if TYPE_CHECKING:
     from .operators.permutation import reorder as reorder
     from .operators.permutation import to_matrix as to_matrix
     from .operators.sinkhorn import sinkhorn as sinkhorn
+    from .relaxations.gumbel_sinkhorn import ColumnSoftmax as ColumnSoftmax
+    from .relaxations.gumbel_sinkhorn import GumbelSinkhorn as GumbelSinkhorn
+    from .relaxations.gumbel_sinkhorn import Sinkhorn as Sinkhorn
+    from .relaxations.neuralsort import NeuralSort as NeuralSort
+    from .relaxations.ot4p import OT4P as OT4P
+    from .relaxations.softsort import SoftSort as SoftSort
+    from .relaxations.straight_through import StraightThrough as StraightThrough
     from .shapes import BadInput as BadInput
+    from .structure import energies as energies
+    from .structure import losses as losses
     from .structure.layouts import Cycle as Cycle
     from .structure.layouts import Graph as Graph
     from .structure.layouts import Grid as Grid
     from .structure.layouts import Path as Path
+    from .temperature import Anneal as Anneal
+    from .temperature import Constant as Constant
+    from .temperature import DegreeViolation as DegreeViolation
+    from .temperature import ExcessEntropy as ExcessEntropy
+    from .temperature import Exponential as Exponential
+    from .temperature import LinearInBeta as LinearInBeta
+    from .temperature import LinearInTau as LinearInTau
+    from .temperature import LocalTemperature as LocalTemperature
+    from .temperature import MatchedScalar as MatchedScalar
+    from .temperature import MeanBeta as MeanBeta
+    from .temperature import MeanTau as MeanTau
+    from .temperature import Product as Product
 
-__all__ = ["__version__", "solve", *_HOME]  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = ["__version__", "solve", *_HOME, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME:
+    if name in _MODULES:
+        value = import_module(f".{_MODULES[name]}", __name__)
+    elif name in _HOME:
+        value = getattr(import_module(f".{_HOME[name]}", __name__), name)
+    else:
         raise AttributeError(f"module 'unshuffle' has no attribute {name!r}")
-    module = import_module(f".{_HOME[name]}", __name__)
-    value = getattr(module, name)
     globals()[name] = value  # the next access does not come here
     return value
 
