@@ -40,8 +40,8 @@ WHOLE = 128  # up to here all items are annealed from nothing as well
 CHAINS = 200  # at most so many chains at once, and fewer runs of many: a step costs runs x chains^3
 MANY = 100  # chains from which on there are fewer runs
 ROUNDS = 6
-ELITE = 4  # orders that must agree on a link
-RUNS = 8
+ELITE = 6  # orders that must agree on a link
+RUNS = 16
 FEW = 6
 CONFIDENCE = 3.0  # beta at which the found order is asked how firmly it holds
 
@@ -94,8 +94,10 @@ class _Search:
         return self.candidates[0][1]
 
     def add(self, orders: Iterable[np.ndarray]) -> None:
-        """Keep what is new; turned round too if that changes the energy."""
+        """Keep what is new: cut open where that is best, and turned round too if that changes the energy."""
         both = [turned for order in orders for turned in (order, order[::-1])]
+        if self.allowed is None:
+            both += [self._reopened(order) for order in both]
         if self.reversible:
             both = [order for order in both if order[0] < order[-1]]
         elif self.allowed is not None:
@@ -105,6 +107,11 @@ class _Search:
             if not any(np.array_equal(order, other) for _, other in self.candidates):
                 self.candidates.append((energy, order))
         self.candidates.sort(key=lambda candidate: candidate[0])
+
+    def _reopened(self, order: np.ndarray) -> np.ndarray:
+        """The order as a ring, cut at its dearest link: a soft path finds its links before it finds its ends."""
+        links = self.cost[order, np.roll(order, -1)]
+        return np.roll(order, -int(links.argmax()) - 1)
 
     def enumerated(self) -> np.ndarray:
         """The best of all orders; for a handful of items that is quicker than anything else."""
@@ -152,8 +159,8 @@ class _Search:
         return order[assign(scores, torch.from_numpy(self.allowed[order])).numpy()]
 
     def from_nothing(self, runs: int, generator: torch.Generator, watch: Watch) -> None:
-        """All items as chains of one."""
-        if self.n > WHOLE or watch.stopped:
+        """All items as chains of one. The order in which they came is never a candidate: it may be the answer."""
+        if self.n > WHOLE or (self.candidates and watch.stopped):
             return
         self.batch([np.array([item]) for item in range(self.n)], runs, generator, "all items")
 
@@ -215,9 +222,12 @@ class _Search:
         return soft, confidence
 
     def _agreement(self) -> float:
-        same = [np.array_equal(order, self.best) for order in self.last]
-        if self.reversible:
-            same = [s or np.array_equal(order[::-1], self.best) for s, order in zip(same, self.last, strict=True)]
+        def reached(order: np.ndarray) -> bool:
+            turned = (order, order[::-1]) if self.reversible else (order,)
+            cut = () if self.allowed is not None else tuple(self._reopened(o) for o in turned)
+            return any(np.array_equal(o, self.best) for o in (*turned, *cut))
+
+        same = [reached(order) for order in self.last]
         return float(np.mean(same)) if same else 1.0
 
 
@@ -230,8 +240,6 @@ def _starts(search: _Search, init: Tensor | None) -> list[np.ndarray]:
         starts += along if search.reversible else along + [order[::-1] for order in along]
     if search.n <= FEW:
         starts.append(search.enumerated())
-    if not starts:
-        starts = [np.arange(search.n)]
     return starts if mask is None else [_fitted(order, mask) for order in starts]
 
 

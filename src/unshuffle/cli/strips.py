@@ -1,0 +1,95 @@
+"""``unshuffle strips``: a folder of scanned strips, put back into a page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .common import Json, Out, Quiet, Seed, TimeLimit, progress, say, write_atomic
+
+if TYPE_CHECKING:
+    from ..solve.solution import Solution
+    from ..tasks.strips import Strip
+
+
+def strips(
+    folder: Annotated[
+        Path, typer.Argument(help="A folder with one picture per strip, upright, cut sides left and right.")
+    ],
+    polish: Annotated[bool, typer.Option("--polish", help="Add a local search, reported apart.")] = False,
+    out: Out = Path("unshuffled"),
+    seed: Seed = 0,
+    time_limit: TimeLimit = None,
+    json_: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Put the strips of a shredded page back in order.
+
+    Strips may be of different widths, on a black, white or transparent background or cut out without one, with slanted and rough
+    edges and a few pixels up or down. Writes page.png, order.csv and result.json.
+
+    Example: unshuffle strips scans/ --out page
+    """
+    from ..tasks.strips import paste, read_strips, reassemble_strips
+
+    found = read_strips(folder)
+    with progress("strips", quiet or json_) as show:
+        solution = reassemble_strips(found, seed=seed, time_limit=time_limit, callback=show, polish=polish)
+    order = best_order(solution)
+    page = io.BytesIO()
+    paste(found, order).save(page, format="PNG")
+    write_atomic(out / "page.png", page.getvalue())
+    write_atomic(out / "order.csv", as_csv(found, order, solution))
+    result = summary(folder, found, solution, seed)
+    write_atomic(out / "result.json", json.dumps(result, indent=1) + "\n")
+    say(result, lines(result, out), json_, quiet)
+
+
+def best_order(solution: Solution) -> list[int]:
+    return (solution.order if solution.polished_order is None else solution.polished_order).tolist()
+
+
+def as_csv(found: list[Strip], order: list[int], solution: Solution) -> str:
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(("position", "strip", "confidence"))
+    for place, strip in enumerate(order):
+        table.writerow((place + 1, found[strip].name, f"{float(solution.confidence[strip]):.4f}"))
+    return text.getvalue()
+
+
+def summary(folder: Path, found: list[Strip], solution: Solution, seed: int) -> dict[str, Any]:
+    names = [strip.name for strip in found]
+    result: dict[str, Any] = {
+        "input": str(folder),
+        "seed": seed,
+        "strips": names,
+        "order": solution.order.tolist(),
+        "names in order": [names[i] for i in solution.order.tolist()],
+        "confidence": [round(float(c), 4) for c in solution.confidence],
+        "energy": solution.energy,
+        "agreement": solution.agreement,
+        "seconds": round(solution.seconds, 4),
+        "status": solution.status,
+    }
+    if solution.polished_order is not None:
+        result["polished"] = {"order": solution.polished_order.tolist(), "energy": solution.polished_energy}
+    return result
+
+
+def lines(result: dict[str, Any], out: Path) -> list[str]:
+    told = [
+        f"{len(result['order'])} strips in {result['seconds']:.2f} s; evidence {-result['energy']:.1f} nats; "
+        f"{result['agreement']:.0%} of the last runs found the same order."
+    ]
+    if result["status"] != "finished":
+        told.append(f"Stopped early ({result['status']}): this is the best so far.")
+    if "polished" in result:
+        told.append(f"Polish: energy {result['energy']:.6g} -> {result['polished']['energy']:.6g}.")
+    told.append(f"The page is {out / 'page.png'}, the order {out / 'order.csv'}.")
+    return told

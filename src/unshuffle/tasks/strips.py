@@ -1,0 +1,302 @@
+r"""Shredded pages: from a folder of scanned strips to the page.
+
+The evidence that strip k stands directly right of strip i is the likelihood ratio between "their edges are one cut" and "their
+edges have nothing to do with each other". For two Gaussian signals whose difference has the share e of their summed power it is
+$\tfrac N2 \log e$ with N degrees of freedom. It is summed over octaves of the cut's *shape* (paper bends, so its long
+wavelengths say little; every octave brings its own scale) and over the *print* beside the cut, and the best vertical shift
+counts. There is nothing to normalise and hardly anything to tune: one weight for print, one for shifts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from PIL import Image, UnidentifiedImageError
+from scipy.fft import dct
+from scipy.ndimage import gaussian_filter1d, map_coordinates, median_filter
+from torch import Tensor
+
+from ..shapes import BadInput
+from ..solve import solve
+from ..solve.solution import Solution
+from ..solve.watch import Step
+from ..structure.layouts import Path
+
+TALL = 870
+"""Rows at which strips are compared; taller scans are reduced by a whole factor (here: 11 inch at 79 dpi)."""
+
+
+@dataclass(frozen=True)
+class StripCost:
+    """How much the parts of the evidence count. Chosen on ten pages of one shredder (see benchmarks/solve_strips.py)."""
+
+    print_weight: float = 0.24
+    """Degrees of freedom of the print beside a cut, per row: half of it multiplies the logarithm. 0.18 to 0.37 are equal."""
+    shift_price: float = 0.5
+    """Nats per row of vertical shift: strips lie within a few rows of each other, rarely within ten. 0.25 to 1 are equal."""
+    shifts: int = 8
+    """Rows up and down that are tried."""
+    longest: float = 0.46
+    """Longest wavelength of the shape, as a part of the height; what is longer is bent paper."""
+    shortest: float = 4.0
+    """Shortest wavelength of the shape in rows: two pixels in each direction, the resolution of an edge."""
+    depth: int = 3
+    """How many pixels beside the cut are print."""
+
+
+@dataclass(frozen=True, eq=False)
+class Strip:
+    """One scanned strip: grey values with paper about 1, and for each row where the paper begins and ends (sub-pixel)."""
+
+    name: str
+    picture: Image.Image
+    grey: Float[np.ndarray, "height width"]
+    paper: Float[np.ndarray, "height width"]
+    left: Float[np.ndarray, "height"]
+    right: Float[np.ndarray, "height"]
+    top: int
+    bottom: int
+
+
+def read_strips(folder: str | FilePath) -> list[Strip]:
+    """All pictures of a folder, by name."""
+    folder = FilePath(folder)
+    if not folder.is_dir():
+        raise BadInput(f"{folder} is not a folder; give the folder that holds one picture per strip.")
+    pictures = []
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") or not path.is_file():
+            continue
+        try:
+            with Image.open(path) as image:
+                image.load()
+                pictures.append((path.name, image))
+        except UnidentifiedImageError:
+            continue
+        except (OSError, SyntaxError) as error:
+            raise BadInput(f"{path} cannot be read as a picture ({error}).") from None
+    if len(pictures) < 2:
+        raise BadInput(f"{folder} holds {len(pictures)} picture(s), but at least two strips are needed.")
+    return find_paper(pictures)
+
+
+def find_paper(pictures: list[tuple[str, Image.Image]]) -> list[Strip]:
+    """Tell paper from background: by the alpha channel if there is one, else by the colour of the pictures' borders."""
+    tallest = max(image.height for _, image in pictures)
+    factor = max(1, round(tallest / TALL))
+    reduced = [(name, image, _reduced(image, factor)) for name, image in pictures]
+    clear = all(colour.shape[2] == 4 and (colour[..., 3] < 0.5).any() for _, _, colour in reduced)
+    masks = [c[..., 3] for _, _, c in reduced] if clear else _by_background([c[..., :3] for _, _, c in reduced])
+    strips = []
+    for (name, image, colour), mask in zip(reduced, masks, strict=True):
+        rows = np.flatnonzero((mask > 0.5).any(axis=1))
+        if not rows.size:
+            raise BadInput(f"No paper was found in {name}: all of it looks like background.")
+        left, right = _edge(mask), mask.shape[1] - 1 - _edge(mask[:, ::-1])
+        strips.append(Strip(name, image, colour[..., :3].mean(2), mask, left, right, int(rows[0]), int(rows[-1]) + 1))
+    return strips
+
+
+def _reduced(image: Image.Image, factor: int) -> Float[np.ndarray, "height width 4"]:
+    """RGBA in [0, 1], averaged over blocks of ``factor`` pixels."""
+    if image.mode.startswith(("I", "F")):  # 16 bits and more
+        values = np.asarray(image, dtype=np.float64)
+        top = 65535.0 if values.max() > 255 else 255.0
+        image = Image.fromarray((values / top * 255).round().clip(0, 255).astype(np.uint8))
+    small = image.convert("RGBA")
+    if factor > 1:
+        small = small.reduce(factor)
+    return np.asarray(small, dtype=np.float64) / 255
+
+
+def _by_background(colours: list[Float[np.ndarray, "height width 3"]]) -> list[Float[np.ndarray, "height width"]]:
+    """How much of each pixel is not background, 0 to 1. All paper if the borders show no background."""
+    border = np.concatenate([c[:, side].reshape(-1, 3) for c in colours for side in (0, -1)])
+    levels, counts = np.unique((border * 255).round().astype(int), axis=0, return_counts=True)
+    ground = levels[counts.argmax()] / 255
+    paper = np.median(np.concatenate([_middles(c, ground) for c in colours]), axis=0)
+    apart = float(np.abs(ground - paper).max())
+    if not apart > 3 / 255:  # the borders look like the paper: strips that were cut out without a margin
+        return [np.ones(c.shape[:2]) for c in colours]
+    masks = [(np.abs(c - ground).max(axis=2) / apart).clip(0, 1) for c in colours]
+    if apart < 40 / 255:  # little contrast, as of white paper on white: noise would look like paper
+        masks = [median_filter(m, (5, 1)) for m in masks]
+    return masks
+
+
+def _middles(colour: Float[np.ndarray, "height width 3"], ground: np.ndarray) -> Float[np.ndarray, "rows 3"]:
+    """The pixel half-way between the first and the last that are not background, of each row that has some."""
+    other = np.abs(colour - ground).max(axis=2) > 2.5 / 255
+    rows = np.flatnonzero(other.any(axis=1))
+    first = other[rows].argmax(axis=1)
+    last = colour.shape[1] - 1 - other[rows][:, ::-1].argmax(axis=1)
+    return colour[rows, (first + last) // 2]
+
+
+def _edge(mask: Float[np.ndarray, "height width"]) -> Float[np.ndarray, "height"]:
+    """Where each row's paper begins, from the left, between pixels.
+
+    The first pixel that is not background (0.08) and the one after it give the row's own level, and half of it is the edge:
+    a fixed level would draw the edge inwards wherever dark print touches the cut, on a black background.
+    """
+    height, width = mask.shape
+    row = np.arange(height)
+    some = mask > 0.08
+    has = some.any(axis=1)
+    first = some.argmax(axis=1)
+    level = np.maximum(0.5 * np.maximum(mask[row, first], mask[row, np.minimum(first + 1, width - 1)]), 0.1)
+    beyond = (mask > level[:, None]) & (np.arange(width) >= first[:, None])
+    place = beyond.argmax(axis=1)
+    before = np.where(place > 0, mask[row, np.maximum(place - 1, 0)], 0.0)
+    here = mask[row, place]
+    edge = place - np.where(place > 0, (here - level) / np.maximum(here - before, 1e-6), 0.5)
+    return np.interp(row, row[has], edge[has]) if has.any() else np.zeros(height)
+
+
+def strip_cost(strips: list[Strip], weights: StripCost | None = None) -> Float[Tensor, "n n"]:
+    """``cost[i, k]``: log likelihood ratio of strip k directly right of strip i, lowest over vertical shifts; 0 is "no evidence"."""
+    weights = weights or StripCost()
+    evidence = StripEvidence.of(strips, weights)
+    return torch.from_numpy(evidence.cost(weights).astype(np.float64))
+
+
+def reassemble_strips(
+    strips: list[Strip],
+    weights: StripCost | None = None,
+    *,
+    seed: int = 0,
+    time_limit: float | None = None,
+    callback: Callable[[Step], object] | None = None,
+    polish: bool = False,
+) -> Solution:
+    """The order of the strips, left to right."""
+    return solve(
+        Path(len(strips)),
+        cost=strip_cost(strips, weights),
+        seed=seed,
+        time_limit=time_limit,
+        callback=callback,
+        polish=polish,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class StripEvidence:
+    """What does not depend on the two weights, so that these can be compared cheaply: per shift, pair by pair."""
+
+    shape: Float[np.ndarray, "shifts n n"]
+    print: Float[np.ndarray, "shifts n n"]
+    rows: int
+
+    @staticmethod
+    def of(strips: list[Strip], weights: StripCost) -> StripEvidence:
+        top, bottom = max(s.top for s in strips), min(s.bottom for s in strips)
+        margin = 15 * (bottom - top) // TALL  # corners are torn and rounded
+        low, high, reach = top + margin, bottom - margin, min(weights.shifts, max(0, (bottom - top) // 20))
+        if high - low - 2 * reach < 16:
+            raise BadInput(
+                f"The strips share only {max(0, bottom - top)} rows of paper; scan them upright and at one height."
+            )
+        inner = (low + reach, high - reach)
+        rights, lefts = np.stack([s.right[:bottom] for s in strips]), np.stack([s.left[:bottom] for s in strips])
+        ink_right, ink_left = _ink(strips, bottom, weights.depth)
+        shape, print_ = [], []
+        for shift in range(-reach, reach + 1):
+            here, there = slice(*inner), slice(inner[0] + shift, inner[1] + shift)
+            shape.append(_shape(rights[:, here], lefts[:, there], weights))
+            print_.append(_correlation(ink_right[:, here], ink_left[:, there]))
+        return StripEvidence(np.stack(shape), np.stack(print_), inner[1] - inner[0])
+
+    def cost(self, weights: StripCost) -> Float[np.ndarray, "n n"]:
+        reach = len(self.shape) // 2
+        price = weights.shift_price * np.abs(np.arange(-reach, reach + 1))[:, None, None]
+        ink = 0.5 * weights.print_weight * self.rows * np.log1p(-(self.print.clip(0, 0.999) ** 2))
+        cost = (self.shape + ink + price).min(axis=0)
+        np.fill_diagonal(cost, 0.0)
+        return cost
+
+
+def _shape(right: np.ndarray, left: np.ndarray, weights: StripCost) -> Float[np.ndarray, "n n"]:
+    r"""$\sum_b \tfrac{N_b}2 \min(0, \log \frac{|r - l|_b^2}{|r|_b^2 + |l|_b^2})$ over octaves b of the two edges' cosine transforms."""
+    rows = right.shape[1]
+    R, L = (np.asarray(dct(_straightened(edge), norm="ortho", axis=1)) for edge in (right, left))
+    total = np.zeros((len(R), len(L)))
+    wave = weights.longest * rows
+    while wave > weights.shortest:
+        low, high = round(2 * rows / wave), round(2 * rows / max(wave / 2, weights.shortest))
+        r, l = R[:, low:high], L[:, low:high]
+        power = (r * r).sum(1)[:, None] + (l * l).sum(1)[None, :]
+        floor = 0.02 * (high - low)  # variance of an edge's place is not known better than to 0.1 pixel
+        total += (
+            (high - low) / 2 * np.minimum(0.0, np.log((power - 2 * r @ l.T + floor).clip(floor / 2) / (power + floor)))
+        )
+        wave /= 2
+    return total
+
+
+def _straightened(edge: np.ndarray) -> np.ndarray:
+    """Without its mean and slope: strips are scanned at slightly different angles."""
+    y = np.linspace(-1, 1, edge.shape[1])
+    return edge - edge.mean(1, keepdims=True) - np.outer(edge @ y / (y @ y), y)
+
+
+def _ink(strips: list[Strip], bottom: int, depth: int) -> tuple[np.ndarray, np.ndarray]:
+    """Darkness just inside the right and left edges, without what all strips have in common: the lines of print."""
+    right = np.stack([_beside(s, s.right[:bottom], -1, depth) for s in strips])
+    left = np.stack([_beside(s, s.left[:bottom], 1, depth) for s in strips])
+    lines = (right.mean(0) + left.mean(0)) / 2
+    both = [ink - np.outer((ink @ lines / max(lines @ lines, 1e-12)).clip(0), lines) for ink in (right, left)]
+    return both[0], both[1]
+
+
+def _beside(strip: Strip, edge: np.ndarray, inwards: int, depth: int) -> np.ndarray:
+    smooth = median_filter(edge, 11, mode="nearest")
+    rows = np.arange(len(edge))
+    places = [np.clip(smooth + inwards * d, 0, strip.grey.shape[1] - 1) for d in range(1, depth + 1)]
+    dark = 1 - np.mean([map_coordinates(strip.grey, [rows, x], order=1, mode="nearest") for x in places], axis=0)
+    dark = gaussian_filter1d(dark, 0.6)
+    return (dark - np.median(dark) - 0.04).clip(
+        0, 0.47
+    )  # ten grey levels are paper; more than half black is just print
+
+
+def _correlation(right: np.ndarray, left: np.ndarray) -> Float[np.ndarray, "n n"]:
+    """Cosine; a tenth of the median power on top, so that blank margins are evidence of nothing."""
+    powers = (right * right).sum(1), (left * left).sum(1)
+    floor = 0.1 * float(np.median(np.concatenate(powers))) + 1e-9
+    return right @ left.T / np.sqrt(np.outer(powers[0] + floor, powers[1] + floor))
+
+
+def paste(strips: list[Strip], order: list[int]) -> Image.Image:
+    """The page: strips side by side along their edges, on white, at the scans' own resolution."""
+    factor = max(1, round(max(s.picture.height for s in strips) / TALL))
+    chosen = [strips[i] for i in order]
+    height = max(s.picture.height for s in chosen)
+    x, places = 0.0, []
+    for before, strip in zip([None, *chosen[:-1]], chosen, strict=True):
+        if before is not None:
+            rows = slice(
+                max(before.top, strip.top), max(min(before.bottom, strip.bottom), max(before.top, strip.top) + 1)
+            )
+            x += float(np.median(before.right[rows] - strip.left[rows])) * factor
+        places.append(x)
+    least = min(place + float(s.left.min()) * factor for place, s in zip(places, chosen, strict=True))
+    most = max(place + float(s.right.max() + 1) * factor for place, s in zip(places, chosen, strict=True))
+    page = Image.new("RGB", (max(1, round(most - least) + 1), height), "white")
+    for place, strip in zip(places, chosen, strict=True):
+        mask = Image.fromarray((255 * _filled(strip)).astype(np.uint8)).resize(strip.picture.size)
+        page.paste(strip.picture.convert("RGB"), (round(place - least), 0), mask)
+    return page
+
+
+def _filled(strip: Strip) -> np.ndarray:
+    """1 between the edges: print inside the strip is paper too."""
+    x = np.arange(strip.paper.shape[1])
+    rows = np.arange(strip.paper.shape[0])[:, None]
+    between = (x >= strip.left[:, None] - 0.5) & (x <= strip.right[:, None] + 0.5)
+    return (between & (rows >= strip.top) & (rows < strip.bottom)).astype(np.float64)

@@ -1,0 +1,167 @@
+"""Shredded pages, made here: print, cut along slanted rough lines, on different backgrounds."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image, ImageDraw, ImageFont
+from typer.testing import CliRunner
+
+import unshuffle as us
+from unshuffle.cli.common import build
+from unshuffle.shapes import BadInput
+from unshuffle.tasks.strips import StripCost, find_paper, paste, read_strips, reassemble_strips, strip_cost
+
+COUNT = 9
+
+
+def page(seed: int = 0, height: int = 520, width: int = 330) -> np.ndarray:
+    """Grey print on paper of grey 240 with a little noise."""
+    rng = np.random.default_rng(seed)
+    image = Image.new("L", (width, height), 240)
+    pen, font = ImageDraw.Draw(image), ImageFont.load_default(13)
+    for y in range(30, height - 40, 18):
+        words = " ".join("".join(rng.choice(list("abcdefghmnoprstu"), rng.integers(2, 9))) for _ in range(12))
+        if rng.random() < 0.8:
+            pen.text((20, y), words[: rng.integers(20, 45)], fill=70, font=font)
+    return (np.asarray(image, float) + rng.normal(0, 1.5, (height, width))).clip(0, 250)
+
+
+def shred(
+    sheet: np.ndarray, ground: float, *, rough: float = 1.0, shifts: bool = True, seed: int = 0
+) -> list[Image.Image]:
+    """Strips in true order; every cut is a slanted line plus smooth noise of about a pixel; alpha is the paper, to a pixel's part."""
+    rng = np.random.default_rng(seed)
+    height, width = sheet.shape
+    y = np.arange(height)
+    cuts = [np.zeros(height)]
+    for k in range(1, COUNT):
+        walk = np.cumsum(rng.normal(0, 0.35 * rough, height))
+        walk -= np.linspace(walk[0], walk[-1], height)
+        cuts.append(
+            k * width / COUNT + rng.uniform(-4, 4) + 5 * (y / height - 0.5) + rng.normal(0, 0.1 * rough, height) + walk
+        )
+    cuts.append(np.full(height, float(width)))
+    strips = []
+    for left, right in zip(cuts[:-1], cuts[1:], strict=True):
+        low, high = int(max(left.min() - 6, 0)), int(min(right.max() + 6, width))
+        x = np.arange(low, high)
+        cover = ((right[:, None] - x).clip(0, 1) * (x + 1 - left[:, None]).clip(0, 1)).clip(0, 1)
+        cover = np.pad(cover, ((4, 4), (4, 4)))
+        grey = cover * np.pad(sheet[:, low:high], 4, mode="edge") + (1 - cover) * ground
+        step = int(rng.integers(-2, 3)) if shifts else 0
+        grey = np.roll(grey, step, axis=0)
+        strips.append(Image.fromarray(grey.round().astype(np.uint8)))
+    return strips
+
+
+def named(pictures: list[Image.Image]) -> list[tuple[str, Image.Image]]:
+    return [(f"{k}.png", picture) for k, picture in enumerate(pictures)]
+
+
+def solved(pictures: list[Image.Image], seed: int = 0) -> list[int]:
+    """True numbers in the order found, from shuffled strips."""
+    mixed = np.random.default_rng(seed + 1).permutation(len(pictures))
+    solution = reassemble_strips(find_paper(named([pictures[k] for k in mixed])), seed=seed)
+    return mixed[solution.order.numpy()].tolist()
+
+
+@pytest.mark.parametrize("ground", [0.0, 255.0, 128.0])
+def test_a_page_comes_back_on_any_background(ground: float) -> None:
+    assert solved(shred(page(1), ground, seed=2)) == list(range(COUNT))
+
+
+def test_shape_alone_is_enough_on_blank_paper() -> None:
+    blank = np.full((520, 330), 240.0) + np.random.default_rng(0).normal(0, 1, (520, 330))
+    found = solved(shred(blank, 0.0, rough=1.5, seed=3))
+    assert np.mean(np.diff(found) == 1) >= 0.8  # nothing tells where the page begins: margins are blank too
+
+
+def test_print_alone_is_enough_for_strips_without_background() -> None:
+    sheet = page(4)
+    pictures = [Image.fromarray(part.astype(np.uint8)) for part in np.split(sheet[:, :324], COUNT, axis=1)]
+    assert np.mean(np.diff(solved(pictures)) == 1) >= 0.7  # the margins on the right are blank
+
+
+def test_a_larger_scan_gives_the_same_order() -> None:
+    pictures = [p.resize((p.width * 4, p.height * 4), Image.Resampling.BICUBIC) for p in shred(page(5), 0.0, seed=6)]
+    assert solved(pictures) == list(range(COUNT))
+
+
+def test_transparent_background_is_background() -> None:
+    sheet = shred(page(7), 0.0, seed=8)
+    pictures = []
+    for strip in sheet:
+        grey = np.asarray(strip)
+        alpha = np.where(grey < 25, 0, 255).astype(np.uint8)
+        pictures.append(Image.fromarray(np.dstack([np.where(alpha == 0, 200, grey)] * 3 + [alpha]).astype(np.uint8)))
+    assert solved(pictures) == list(range(COUNT))
+
+
+def test_edges_are_found_to_a_part_of_a_pixel() -> None:
+    y = np.arange(200)
+    left, right = 8.3 + 0.02 * y, 40.6 + 0.02 * y
+    x = np.arange(60)
+    cover = ((right[:, None] - x).clip(0, 1) * (x + 1 - left[:, None]).clip(0, 1)).clip(0, 1)
+    for ground in (0.0, 255.0):
+        grey = (cover * 235 + (1 - cover) * ground).round().astype(np.uint8)
+        strip = find_paper([("a", Image.fromarray(grey)), ("b", Image.fromarray(grey))])[0]
+        # a pixel that is half covered lies half a pixel inside of its centre
+        assert np.abs(strip.left + 0.5 - left).max() < 0.3
+        assert np.abs(strip.right + 0.5 - right).max() < 0.3
+
+
+def test_true_neighbours_cost_least_and_a_pair_costs_its_own_evidence() -> None:
+    strips = find_paper(named(shred(page(9), 0.0, seed=10)))
+    cost = strip_cost(strips)
+    off = cost + torch.eye(COUNT) * 1e9
+    assert (off[:-1].argmin(1) == torch.arange(1, COUNT)).all()
+    weak = strip_cost(strips, StripCost(print_weight=0.0))
+    assert (cost <= weak + 1e-9).all()
+
+
+def test_the_page_is_pasted_without_gaps() -> None:
+    sheet = page(11)
+    strips = find_paper(named(shred(sheet, 0.0, shifts=False, seed=12)))
+    whole = np.asarray(paste(strips, list(range(COUNT))).convert("L"))
+    assert abs(whole.shape[1] - sheet.shape[1]) <= COUNT + 4
+    assert (whole[100:-100, 10:-10] < 40).mean() < 0.01  # no black background shows
+
+
+def test_command_line(tmp_path) -> None:
+    folder = tmp_path / "scans"
+    folder.mkdir()
+    mixed = np.random.default_rng(5).permutation(COUNT)
+    for place, k in enumerate(mixed):
+        shred(page(13), 0.0, seed=14)[k].save(folder / f"s{place}.png")
+    (folder / "notes.txt").write_text("not a picture")
+    done = CliRunner().invoke(
+        build("strips"), ["strips", str(folder), "--out", str(tmp_path / "o"), "--json", "--polish"]
+    )
+    assert done.exit_code == 0, done.output
+    result = json.loads(done.stdout)
+    assert mixed[result["order"]].tolist() == list(range(COUNT))
+    assert result["polished"]["energy"] <= result["energy"] + 1e-9
+    assert len(result["confidence"]) == COUNT
+    assert (tmp_path / "o" / "page.png").stat().st_size > 1000
+    assert (tmp_path / "o" / "order.csv").read_text().splitlines()[1].startswith("1,s")
+
+
+def test_what_cannot_be_used_is_said_in_a_sentence(tmp_path) -> None:
+    with pytest.raises(BadInput, match="not a folder"):
+        read_strips(tmp_path / "none")
+    with pytest.raises(BadInput, match="at least two"):
+        read_strips(tmp_path)
+    tall, low = Image.new("L", (20, 300), 255), Image.new("L", (20, 5), 255)
+    for picture in (tall, low):
+        picture.putpixel((0, 0), 0)
+    with pytest.raises(BadInput, match="rows of paper"):
+        strip_cost(find_paper([("a", tall), ("b", low)]))
+
+
+def test_solve_is_what_the_public_name_does() -> None:
+    cost = strip_cost(find_paper(named(shred(page(1), 0.0, seed=2))))
+    assert us.solve(us.Path(COUNT), cost=cost).order.tolist() == list(range(COUNT))
