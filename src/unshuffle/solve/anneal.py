@@ -40,7 +40,7 @@ class Pace:
     """Steps between two looks at the clock and at the purity."""
     frozen: float = 0.98
     """Purity at which P counts as decided."""
-    span: float = 9.0
+    span: float = 6.0
     """Beta never grows by more than e^span within one call: what has not frozen by then is held by exact ties."""
 
 

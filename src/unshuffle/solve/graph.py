@@ -19,6 +19,7 @@ from .anneal import Field
 from .confidence import place_share, same_energy
 from .rounds import Rounds, anneal_rounds
 from .solution import Runs
+from .tiny import TINY, solve_tiny
 from .watch import Watch
 
 
@@ -47,6 +48,8 @@ def solve_graph(
     recipe: Assignments | None = None,
 ) -> Runs:
     """The best of ``runs`` annealed assignments."""
+    if layout.n <= TINY:
+        return solve_tiny(layout, cost, allowed)
     recipe = recipe or Assignments()
     runs = default_runs(layout.n) if runs is None else runs
     problem = _Scaled(cost, layout.weights)

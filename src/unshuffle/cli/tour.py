@@ -1,0 +1,102 @@
+"""``unshuffle tour``: a short round trip through the cities of a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .common import Json, Out, Quiet, Seed, TimeLimit, progress, save_figure, say, write_atomic
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from torch import Tensor
+
+    from ..solve.solution import Solution
+    from ..tasks.tour import Cities
+
+
+def tour(
+    file: Annotated[Path, typer.Argument(help="CSV of coordinates or of distances, or a TSPLIB .tsp file.")],
+    polish: Annotated[bool, typer.Option("--polish", help="Add 2-opt and Or-opt, reported apart.")] = False,
+    runs: Annotated[
+        int | None, typer.Option("--runs", min=1, help="Annealings at the same time; the best wins.")
+    ] = None,
+    out: Out = Path("tour"),
+    seed: Seed = 0,
+    time_limit: TimeLimit = None,
+    json_: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Find a short round trip through cities.
+
+    Reads one city per line (x,y or name,x,y), a square matrix of distances, or TSPLIB (EUC_2D, CEIL_2D, GEO, ATT,
+    EXPLICIT; lengths by its rules). Writes NAME.tour and, if the cities have coordinates, NAME.png.
+
+    Example: unshuffle tour cities.csv --polish
+    """
+    from ..tasks.tour import read_cities, solve_tour, tour_text
+
+    cities = read_cities(file)
+    with progress("tour", quiet or json_) as show:
+        solution = solve_tour(cities, polish=polish, runs=runs, seed=seed, time_limit=time_limit, callback=show)
+    order = solution.order if solution.polished_order is None else solution.polished_order
+    files = [write_atomic(out / f"{file.stem}.tour", tour_text(cities, order))]
+    if cities.points is not None:
+        files.append(save_figure(draw(cities, order, _title(cities, solution)), out / f"{file.stem}.png"))
+    say(_result(cities, solution, order, files), _lines(cities, solution, files), json_, quiet)
+
+
+def _title(cities: Cities, solution: Solution) -> str:
+    polished = "" if solution.polished_energy is None else f", {_number(cities, solution.polished_energy)} polished"
+    return f"{cities.name}: {cities.n} cities, length {_number(cities, solution.energy)}{polished}"
+
+
+def _number(cities: Cities, length: float) -> str:
+    return f"{length:.0f}" if cities.whole else f"{length:.6g}"
+
+
+def _result(cities: Cities, solution: Solution, order: Tensor, files: list[Path]) -> dict[str, Any]:
+    return {
+        "name": cities.name,
+        "cities": cities.n,
+        "length": solution.energy,
+        "polished_length": solution.polished_energy,
+        "tour": [cities.labels[int(city)] for city in order],
+        "order": [int(city) for city in order],
+        "confidence": [round(float(c), 4) for c in solution.confidence],
+        "runs": len(solution.energies),
+        "agreement": solution.agreement,
+        "seconds": round(solution.seconds, 3),
+        "status": solution.status,
+        "files": [str(f) for f in files],
+    }
+
+
+def _lines(cities: Cities, solution: Solution, files: list[Path]) -> list[str]:
+    lines = [f"{cities.name}: {cities.n} cities, length {_number(cities, solution.energy)} without local search"]
+    if solution.polished_energy is not None:
+        lines.append(f"with 2-opt and Or-opt: {_number(cities, solution.polished_energy)}")
+    runs = len(solution.energies)
+    lines.append(f"best of {runs} run{'s' if runs > 1 else ''}, {solution.seconds:.1f} s ({solution.status})")
+    return [*lines, *(f"wrote {f}" for f in files)]
+
+
+def draw(cities: Cities, order: Tensor, title: str) -> Figure:
+    """The cities and the round trip, in the proportions of the map."""
+    from matplotlib.figure import Figure
+
+    if cities.points is None:
+        raise ValueError("Cities without coordinates cannot be drawn.")
+    ring = cities.points[[*order.tolist(), int(order[0])]].numpy()
+    figure = Figure(figsize=(6, 6), layout="constrained")
+    axes = figure.add_subplot()
+    axes.plot(ring[:, 0], ring[:, 1], color="#31688e", linewidth=1.2)
+    size = max(2.0, 30.0 / max(1.0, cities.n / 60))
+    axes.scatter(ring[:, 0], ring[:, 1], s=size, color="#222222", zorder=2)
+    axes.scatter(ring[:1, 0], ring[:1, 1], s=3 * size, color="#d1495b", zorder=3)
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.set_title(title, fontsize=10)
+    axes.tick_params(labelsize=8)
+    return figure
