@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -46,7 +47,7 @@ def shred(
         )
     cuts.append(np.full(height, float(width)))
     strips = []
-    for left, right in zip(cuts[:-1], cuts[1:], strict=True):
+    for left, right in pairwise(cuts):
         low, high = int(max(left.min() - 6, 0)), int(min(right.max() + 6, width))
         x = np.arange(low, high)
         cover = ((right[:, None] - x).clip(0, 1) * (x + 1 - left[:, None]).clip(0, 1)).clip(0, 1)

@@ -1,0 +1,173 @@
+"""``unshuffle seriate``: a table whose rows (and columns) are put in an order in which neighbours are alike."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..tasks.seriation import Criterion, Kind
+from .common import Json, Out, Quiet, Seed, TimeLimit, progress, save_figure, say, write_atomic
+
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.figure import Figure
+
+    from ..tasks.seriation import Seriation
+    from ..tasks.tables import Table
+
+
+def seriate(
+    table: Annotated[Path, typer.Argument(help="CSV of features, counts (incidence, abundance) or dissimilarities.")],
+    kind: Annotated[Kind | None, typer.Option("--kind", help="What the numbers are; found out if not given.")] = None,
+    criterion: Annotated[
+        Criterion | None,
+        typer.Option(
+            "--criterion", help="path: length of the way through the rows; two-sum: all pairs, for sparse counts."
+        ),
+    ] = None,
+    columns: Annotated[bool, typer.Option("--columns", help="Order the columns as well.")] = False,
+    drop: Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out; may be given again.")] = None,
+    polish: Annotated[bool, typer.Option("--polish", help="Add a local search, reported apart.")] = False,
+    out: Out = Path("unshuffled"),
+    seed: Seed = 0,
+    time_limit: TimeLimit = None,
+    json_: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Order the rows (and columns) of a table so that neighbours are alike.
+
+    Compares with spectral seriation and optimal leaf ordering on the same criterion. Writes rows.csv (and columns.csv), the
+    ordered table.csv, before-after.png and result.json.
+
+    Example: unshuffle seriate graves.csv --columns --drop Site --drop Period
+    """
+    import numpy as np
+
+    from ..tasks import seriation
+    from ..tasks.tables import read_table
+
+    read = read_table(table, tuple(drop or ()))
+    kind = kind or seriation.kind_of(read)
+    criterion = criterion or seriation.criterion_for(read, kind)
+    with progress("seriate", quiet or json_) as show:
+        found = seriation.seriate(
+            seriation.dissimilarity(read, kind),
+            criterion,
+            seed=seed,
+            time_limit=time_limit,
+            callback=show,
+            polish=polish,
+        )
+    across = np.arange(len(read.columns))
+    if columns or kind is Kind.dissimilarity:
+        across = seriation.column_order(read, kind, found.order, seed)
+    write_atomic(out / "rows.csv", as_csv("row", read.rows, found.order))
+    if columns:
+        write_atomic(out / "columns.csv", as_csv("column", read.columns, across))
+    write_atomic(out / "table.csv", ordered_table(read, found.order, across))
+    save_figure(picture_of(read, found, across), out / "before-after.png")
+    result = summary(table, read, kind, found, seed, across if columns else None)
+    write_atomic(out / "result.json", json.dumps(result, indent=1) + "\n")
+    say(result, lines(result, out), json_, quiet)
+
+
+def as_csv(what: str, names: list[str], order: np.ndarray) -> str:
+    text = io.StringIO()
+    sheet = csv.writer(text, lineterminator="\n")
+    sheet.writerow(("position", what, "number in the input"))
+    sheet.writerows((place + 1, names[k], k + 1) for place, k in enumerate(order.tolist()))
+    return text.getvalue()
+
+
+def ordered_table(table: Table, rows: np.ndarray, across: np.ndarray) -> str:
+    text = io.StringIO()
+    sheet = csv.writer(text, lineterminator="\n")
+    sheet.writerow(["", *(table.columns[k] for k in across.tolist())])
+    for r in rows.tolist():
+        sheet.writerow([table.rows[r], *(f"{table.values[r, k]:g}" for k in across.tolist())])
+    return text.getvalue()
+
+
+def summary(
+    path: Path, table: Table, kind: Kind, found: Seriation, seed: int, across: np.ndarray | None
+) -> dict[str, Any]:
+    from ..tasks.seriation import anti_robinson, path_length, two_sum
+
+    D, few = found.dissimilarity, len(found.order) <= 500
+
+    def measures(order: np.ndarray) -> dict[str, float]:
+        both: dict[str, float] = {"path length": path_length(D, order), "2-SUM": two_sum(D, order)}
+        return {**both, "anti-Robinson events": anti_robinson(D, order)} if few else both
+
+    result: dict[str, Any] = {
+        "input": str(path),
+        "kind": kind.value,
+        "criterion": found.criterion.value,
+        "seed": seed,
+        "order": found.order.tolist(),
+        "names in order": [table.rows[k] for k in found.order.tolist()],
+        "value": found.value,
+        "from": found.winner,
+        "measures": measures(found.order),
+        "others": {
+            name: {"value": value, "measures": measures(order)} for name, (value, order) in found.others.items()
+        },
+        "lowest": min([("unshuffle", found.value), *((k, v[0]) for k, v in found.others.items())], key=lambda p: p[1])[
+            0
+        ],
+        "confidence": [round(float(c), 4) for c in found.solution.confidence],
+        "seconds": round(found.solution.seconds, 4),
+        "status": found.solution.status,
+    }
+    if across is not None:
+        result["column order"] = across.tolist()
+    if found.solution.polished_order is not None:
+        result["polished"] = {
+            "order": found.solution.polished_order.tolist(),
+            "value": found.solution.polished_energy,
+        }
+    return result
+
+
+def lines(result: dict[str, Any], out: Path) -> list[str]:
+    told = [
+        f"{len(result['order'])} rows ({result['kind']}), criterion {result['criterion']}: {result['value']:.6g} "
+        f"({result['from']}), in {result['seconds']:.2f} s."
+    ]
+    for name, other in result["others"].items():
+        gap = other["value"] - result["value"]
+        word = (
+            "the same" if abs(gap) <= 1e-9 * abs(result["value"]) else "ours is lower" if gap > 0 else "theirs is lower"
+        )
+        told.append(f"{name[0].upper()}{name[1:]}: {other['value']:.6g}; {word}.")
+    if "polished" in result:
+        told.append(f"Polish: {result['value']:.6g} -> {result['polished']['value']:.6g}.")
+    if result["status"] != "finished":
+        told.append(f"Stopped early ({result['status']}): this is the best so far.")
+    told.append(f"Look at {out / 'before-after.png'}; the order is {out / 'rows.csv'}.")
+    return told
+
+
+def picture_of(table: Table, found: Seriation, across: np.ndarray) -> Figure:
+    """The table and its dissimilarities, before and after."""
+    import numpy as np
+    from matplotlib.figure import Figure
+
+    X, D, order = table.values, found.dissimilarity, found.order
+    scale = np.abs(X).max(0)
+    shown = X / np.where(scale > 0, scale, 1)
+    figure = Figure(figsize=(9.5, 9.0), layout="constrained")
+    panels = figure.subplots(2, 2)
+    pictures = ((shown, D), (shown[np.ix_(order, across)], D[np.ix_(order, order)]))
+    for row, (pair, when) in enumerate(zip(pictures, ("before", "after"), strict=True)):
+        for axes, values, what in zip(panels[row], pair, ("table", "dissimilarity"), strict=True):
+            axes.imshow(values, aspect="auto", cmap="viridis" if what == "table" else "magma", interpolation="nearest")
+            axes.set_title(f"{what}, {when}")
+            axes.set_xlabel("columns" if what == "table" else "rows")
+            axes.set_ylabel("rows")
+    return figure

@@ -1,0 +1,212 @@
+r"""Seriation: the rows of a table in an order in which neighbours are alike, beside what the standard methods find.
+
+Two criteria. *Path length*, $\sum_a D_{o(a), o(a+1)}$: right where near rows really are near (curves, dense counts).
+*2-SUM*, $\sum_{i<k} (\max D - D_{ik}) (r_i - r_k)^2$ with r the positions: right for sparse incidence tables, where most pairs have
+nothing in common and are equally far apart, so that adjacent rows alone say little about which end is which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from scipy.cluster.hierarchy import leaves_list, linkage, optimal_leaf_ordering
+from scipy.spatial.distance import pdist, squareform
+from torch import Tensor
+
+from ..shapes import BadInput
+from ..solve import solve
+from ..solve.solution import Solution
+from ..solve.watch import Step
+from ..structure.layouts import Graph, Path
+from .tables import Table
+
+MOST_LEAVES = 1500  # optimal leaf ordering is cubic: 1500 rows take half a minute
+LINKAGES = ("average", "complete", "single")
+
+
+class Kind(str, Enum):
+    """What the numbers of a table are."""
+
+    features = "features"
+    counts = "counts"
+    dissimilarity = "dissimilarity"
+
+
+class Criterion(str, Enum):
+    path = "path"
+    two_sum = "two-sum"
+
+
+def kind_of(table: Table) -> Kind:
+    """Dissimilarity if square, symmetric, zero on the diagonal and nowhere negative; counts if whole and nowhere negative."""
+    X = table.values
+    square = X.shape[0] == X.shape[1] and X.shape[0] > 1
+    if square and np.allclose(X, X.T) and np.allclose(np.diag(X), 0) and (X >= 0).all() and X.any():
+        return Kind.dissimilarity
+    return Kind.counts if (X >= 0).all() and (np.round(X) == X).all() else Kind.features
+
+
+def criterion_for(table: Table, kind: Kind) -> Criterion:
+    """2-SUM for counts most of which are zero, path length for everything else."""
+    sparse = kind is Kind.counts and float((table.values == 0).mean()) > 0.5
+    return Criterion.two_sum if sparse else Criterion.path
+
+
+def dissimilarity(table: Table, kind: Kind) -> Float[np.ndarray, "n n"]:
+    """Features: Euclidean between standardised columns. Counts: Brainerd and Robinson (1951), city block between shares of rows."""
+    X = table.values
+    if kind is Kind.dissimilarity:
+        if X.shape[0] != X.shape[1]:
+            raise BadInput(
+                f"A dissimilarity matrix must be square, but the table has {X.shape[0]} rows and {X.shape[1]} columns."
+            )
+        off = np.argwhere(~np.isclose(X, X.T))
+        if len(off):
+            row, column = off[0]
+            raise BadInput(
+                f"A dissimilarity matrix must be symmetric, but {table.rows[row]!r}, {table.columns[column]!r} is "
+                f"{X[row, column]:g} and the other way round {X[column, row]:g}."
+            )
+        return (X + X.T) / 2
+    if kind is Kind.counts:
+        if (X < 0).any():
+            row, column = np.argwhere(X < 0)[0]
+            raise BadInput(
+                f"Counts must not be negative, but {table.rows[row]!r}, {table.columns[column]!r} is {X[row, column]:g}."
+            )
+        empty = np.flatnonzero(X.sum(1) == 0)
+        if len(empty):
+            raise BadInput(
+                f"Row {table.rows[empty[0]]!r} has no counts at all, so nothing says where it belongs; drop it."
+            )
+        return squareform(pdist(X / X.sum(1, keepdims=True), "cityblock"))
+    spread = X.std(0)
+    if not (spread > 0).any():
+        raise BadInput("All rows of the table are the same, so there is no order to find.")
+    return squareform(pdist((X - X.mean(0))[:, spread > 0] / spread[spread > 0]))
+
+
+def path_length(D: Float[np.ndarray, "n n"], order: Int[np.ndarray, "n"]) -> float:
+    return float(D[order[:-1], order[1:]].sum())
+
+
+def two_sum(D: Float[np.ndarray, "n n"], order: Int[np.ndarray, "n"]) -> float:
+    place = np.arange(len(order))
+    alike = D.max() - D[np.ix_(order, order)]
+    return float((alike * (place[:, None] - place[None, :]) ** 2).sum() / 2)
+
+
+def anti_robinson(D: Float[np.ndarray, "n n"], order: Int[np.ndarray, "n"]) -> int:
+    """Triples a < b < c of positions with D_ab > D_ac or D_bc > D_ac: times that going further brings you nearer."""
+    R = D[np.ix_(order, order)]
+    n, events = len(order), 0
+    for a in range(n):
+        right, left = R[a, a + 1 :], R[a, :a][::-1]
+        for side in (right, left):
+            events += int((np.triu(side[:, None] > side[None, :] + 1e-12, 1)).sum())
+    return events
+
+
+CRITERIA: dict[Criterion, Callable[[np.ndarray, np.ndarray], float]] = {
+    Criterion.path: path_length,
+    Criterion.two_sum: two_sum,
+}
+
+
+def spectral_order(D: Float[np.ndarray, "n n"]) -> Int[np.ndarray, "n"]:
+    """By the Fiedler vector of the similarities max D - D (Atkins, Boman and Hendrickson 1998): 2-SUM relaxed."""
+    alike = D.max() - D
+    np.fill_diagonal(alike, 0.0)
+    laplacian = np.diag(alike.sum(1)) - alike
+    return np.argsort(np.linalg.eigh(laplacian)[1][:, min(1, len(D) - 1)], kind="stable")
+
+
+def leaf_order(D: Float[np.ndarray, "n n"], method: str) -> Int[np.ndarray, "n"]:
+    """Optimal leaf ordering of a hierarchical clustering (Bar-Joseph, Gifford and Jaakkola 2001), from scipy."""
+    condensed = squareform(D, checks=False)
+    return leaves_list(optimal_leaf_ordering(linkage(condensed, method), condensed))
+
+
+@dataclass(frozen=True, eq=False)
+class Seriation:
+    order: Int[np.ndarray, "n"]
+    criterion: Criterion
+    value: float
+    winner: str
+    """Where the order comes from: annealing alone, annealing from a standard method's order, or that order itself."""
+    others: dict[str, tuple[float, np.ndarray]]
+    """Value and order of the standard methods."""
+    solution: Solution
+    dissimilarity: Float[np.ndarray, "n n"] = field(repr=False)
+
+
+def seriate(
+    D: Float[np.ndarray, "n n"],
+    criterion: Criterion = Criterion.path,
+    *,
+    seed: int = 0,
+    time_limit: float | None = None,
+    callback: Callable[[Step], object] | None = None,
+    polish: bool = False,
+) -> Seriation:
+    """Anneal; if a standard method found something lower, anneal again from there, so that the result is never above it."""
+    n = len(D)
+    if n < 2:
+        raise BadInput("Seriation needs at least two rows.")
+    measure = CRITERIA[criterion]
+    others = {"spectral": spectral_order(D)}
+    if n <= MOST_LEAVES and n > 2:
+        others["optimal leaf order"] = min((leaf_order(D, m) for m in LINKAGES), key=lambda o: measure(D, o))
+    values = {name: (measure(D, order), order) for name, order in others.items()}
+    options = {"seed": seed, "time_limit": time_limit, "callback": callback, "polish": polish}
+    first = _anneal(D, criterion, None, **options)
+    found = (first.energy, "annealed", first.order.numpy(), first)
+    name, (value, order) = min(values.items(), key=lambda item: item[1][0])
+    slack = 1e-9 * max(abs(value), 1e-300)
+    if found[0] > value + slack:
+        again = _anneal(D, criterion, order, **options)
+        found = min(found, (again.energy, f"annealed from the {name}", again.order.numpy(), again), key=lambda f: f[0])
+        if found[0] > value - slack:
+            found = (value, name, order, again)
+    return Seriation(found[2], criterion, float(found[0]), found[1], values, found[3], D)
+
+
+def _anneal(D: np.ndarray, criterion: Criterion, start: np.ndarray | None, **options: object) -> Solution:
+    n = len(D)
+    init: Tensor | None = None
+    if start is not None:
+        init = torch.zeros(n, n)
+        init[torch.from_numpy(start.copy()), torch.arange(n)] = 5.0
+    if criterion is Criterion.path:
+        return solve(Path(n), cost=torch.from_numpy(D), init=init, **options)  # pyright: ignore[reportArgumentType]
+    place = torch.arange(n, dtype=torch.float64)
+    weights = (place[:, None] - place) ** 2 / 2
+    return solve(Graph(weights), cost=torch.from_numpy(D.max() - D), init=init, **options)  # pyright: ignore[reportArgumentType]
+
+
+def column_order(table: Table, kind: Kind, rows: Int[np.ndarray, "n"], seed: int = 0) -> Int[np.ndarray, "d"]:
+    """Columns in the same manner: the columns as rows of their own table, turned to run the way the rows do."""
+    if kind is Kind.dissimilarity:
+        return rows
+    if len(table.columns) < 3:
+        return np.arange(len(table.columns))
+    X = table.values
+    turned = Table(
+        table.columns,
+        table.rows,
+        X.T if kind is Kind.counts else ((X - X.mean(0)) / np.where(X.std(0) > 0, X.std(0), 1)).T,
+    )
+    used = np.flatnonzero(X.any(0)) if kind is Kind.counts else np.arange(X.shape[1])
+    some = Table([table.columns[k] for k in used], table.rows, turned.values[used])
+    D = dissimilarity(some, kind) if kind is Kind.counts else squareform(pdist(some.values))
+    order = used[seriate(D, criterion_for(table, kind), seed=seed).order] if len(used) > 2 else used
+    weight = X[rows] - X.min(0)
+    centre = (np.arange(len(rows))[:, None] * weight).sum(0) / np.maximum(weight.sum(0), 1e-12)
+    if len(order) > 1 and np.corrcoef(centre[order], np.arange(len(order)))[0, 1] < 0:
+        order = order[::-1]
+    return np.concatenate((order, np.setdiff1d(np.arange(X.shape[1]), used)))
