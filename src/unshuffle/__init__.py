@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from .relaxations.softsort import SoftSort as SoftSort
     from .relaxations.straight_through import StraightThrough as StraightThrough
     from .shapes import BadInput as BadInput
+    from .solve.solution import Solution as Solution
     from .structure import energies as energies
     from .structure import losses as losses
     from .structure.layouts import Cycle as Cycle

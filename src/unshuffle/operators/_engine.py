@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
 
@@ -10,7 +12,7 @@ from ._jit import have_numba
 from ._torch import Perturb, TorchSinkhorn
 from .assignment import why_infeasible
 
-if have_numba:
+if TYPE_CHECKING or have_numba:
     from ._kernel import KernelSinkhorn, Unusable
 
 
@@ -71,7 +73,7 @@ def check_finite(values: Tensor, name: str) -> None:
         where = bad.nonzero()[0].tolist()
         word = "NaN" if bool(values[tuple(where)].isnan()) else "+inf"
         place = f"row {where[-2]}, column {where[-1]}" if len(where) > 1 else "it"
-        batch = f" of matrix {tuple(where[:-2])}" if len(where) > 2 else ""
+        batch = f" of matrix {', '.join(map(str, where[:-2]))}" if len(where) > 2 else ""
         raise BadInput(f"{name} must be finite (-inf forbids an entry), but {place}{batch} is {word}.")
 
 

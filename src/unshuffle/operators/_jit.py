@@ -9,9 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable
-from typing import Any, TypeVar
-
-F = TypeVar("F", bound=Callable[..., Any])
+from typing import Any
 
 # no nnan and no ninf: NaN and -inf must survive to be reported and to forbid entries
 FASTMATH = {"reassoc", "contract", "nsz", "arcp", "afn"}
@@ -32,7 +30,7 @@ if not have_numba:
 prange = range
 
 
-def njit(function: F | None = None, *, fastmath: bool = False) -> Any:
+def njit(function: Callable[..., Any] | None = None, *, fastmath: bool | set[str] = False) -> Any:
     """Compile at first use, keep the machine code on disk, release the GIL (threads are ours, see ``_threads``)."""
     if function is None:
         return lambda f: njit(f, fastmath=fastmath)

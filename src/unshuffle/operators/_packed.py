@@ -13,11 +13,10 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 from ._jit import njit
 from ._numba import FORBIDDEN, HARD, PACKED, _bounds, logits, new_words, spend
-from ._simd import FLAGS, WIDTH, _Emit
+from ._simd import FLAGS, WIDTH, _Emit, intrinsic
 from ._vector_math import exp_below
 
 

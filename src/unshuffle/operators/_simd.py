@@ -11,10 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba import types
+from numba import extending, types
 from numba.core import cgutils
-from numba.extending import intrinsic
 from numba.np import arrayobj
+
+intrinsic: Any = extending.intrinsic  # for type checkers: it swallows the first parameter
 
 WIDTH = 8
 FLAGS = ("reassoc", "contract", "nsz", "arcp")

@@ -8,9 +8,13 @@ bits, is what the vector libraries do. The coefficients are Chebyshev fits of (e
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import float32, int32, types
-from numba.extending import intrinsic, overload
+from numba import extending, float32, int32, types
+from numba.extending import overload
+
+intrinsic: Any = extending.intrinsic  # for type checkers: it swallows the first parameter
 
 LOG2E = np.float32(1.4426950408889634)
 LN2_HIGH = np.float32(0.693359375)

@@ -7,6 +7,7 @@ import torch
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
+from torch import Tensor
 
 from ..shapes import BadInput, Mask, Order, Scores
 from ._threads import in_chunks
@@ -39,7 +40,7 @@ def _assign(cost: np.ndarray, orders: np.ndarray, low: int, high: int) -> None:
         orders[k, positions] = items
 
 
-def masked(scores: Scores, allowed: Mask | None) -> Scores:
+def masked(scores: Tensor, allowed: Tensor | None) -> Tensor:
     """Scores with -inf where an entry is not allowed."""
     if allowed is None:
         return scores

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..shapes import BadInput, Mask, Scores, SoftPermutation
+from ..shapes import BadInput, Mask, Scores
 from ._engine import perturbed_sinkhorn
 from ._philox import new_key
 from .assignment import masked
@@ -26,7 +26,7 @@ def gumbel_sinkhorn(
     generator: torch.Generator | None = None,
     noise: float = 1.0,
     allowed: Mask | None = None,
-) -> SoftPermutation:
+) -> Float[Tensor, "*draws n n"]:
     r"""$P = \mathrm{Sinkhorn}(\beta\odot(S + g))$ with Gumbel(0, 1) noise $g$; Algorithm 1 with ``local``.
 
     ``beta`` is a number, or anything that broadcasts to the scores: one per matrix (..., 1, 1) or a field (..., n, n).

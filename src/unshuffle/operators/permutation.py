@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
-from ..shapes import BadInput, Mask, Order, Scores, SoftPermutation
-from ._jit import njit
+from ..shapes import BadInput, Mask, Order, SoftPermutation
+from ._tau import tau_kernel
 from ._threads import in_chunks
 
 EPS = 1e-8  # the paper's clamp inside the entropy
@@ -75,7 +75,7 @@ def kendall_tau(a: Shaped[Tensor, "*#batch n"], b: Shaped[Tensor, "*#batch n"]) 
     batch, n = a.shape[:-1], a.shape[-1]
     x, y = (_dense_ranks(t.reshape(-1, n)) for t in (a, b))
     tau = np.empty(x.shape[0])
-    in_chunks(lambda low, high: _tau_kernel(x, y, tau, low, high), x.shape[0], 50.0 * x.size)
+    in_chunks(lambda low, high: tau_kernel(x, y, tau, low, high), x.shape[0], 50.0 * x.size)
     return torch.from_numpy(tau).reshape(batch).to(a.device)
 
 
@@ -90,56 +90,6 @@ def _dense_ranks(values: Shaped[Tensor, "lists n"]) -> np.ndarray:
     return torch.empty_like(where).scatter_(-1, where, steps).numpy()
 
 
-@njit
-def _ties(counts):
-    total = 0
-    for c in counts:
-        total += c * (c - 1) // 2
-    return total
-
-
-@njit
-def _inversions(values, spare):
-    """Pairs out of order, by merge sort; sorts ``values`` on the way."""
-    n, swaps, width = values.size, 0, 1
-    while width < n:
-        for low in range(0, n, 2 * width):
-            middle, high = min(low + width, n), min(low + 2 * width, n)
-            i, j = low, middle
-            for k in range(low, high):
-                if i < middle and (j >= high or values[i] <= values[j]):
-                    spare[k] = values[i]
-                    i += 1
-                else:
-                    spare[k] = values[j]
-                    swaps += middle - i
-                    j += 1
-        values[:] = spare
-        width *= 2
-    return swaps
-
-
-@njit
-def _tau_kernel(x, y, tau, low, high):
-    n = x.shape[1]
-    spare = np.empty(n, np.int64)
-    for row in range(low, high):
-        joint = x[row] * n + y[row]
-        joint.sort()  # by x, ties by y
-        pairs = n * (n - 1) // 2
-        ties_x = _ties(np.bincount(x[row], minlength=1))
-        ties_y = _ties(np.bincount(y[row], minlength=1))
-        ties_both, run = 0, 1
-        for k in range(1, n):
-            run = run + 1 if joint[k] == joint[k - 1] else 1
-            ties_both += run - 1
-        by_x = joint % n
-        discordant = _inversions(by_x, spare)
-        untied = (pairs - ties_x) * (pairs - ties_y)
-        balance = pairs - ties_x - ties_y + ties_both - 2 * discordant
-        tau[row] = balance / np.sqrt(np.float64(untied)) if untied > 0 else np.nan
-
-
 def as_order(order: Int[Tensor, "*batch n"]) -> Int[Tensor, "*batch n"]:
     """The same order if every number 0..n-1 stands in it once; otherwise one sentence."""
     n = order.shape[-1]
@@ -148,7 +98,7 @@ def as_order(order: Int[Tensor, "*batch n"]) -> Int[Tensor, "*batch n"]:
     return order
 
 
-def square(scores: Scores) -> Scores:
+def square(scores: Tensor) -> Tensor:
     """The same scores if they are floating point (..., n, n) with n >= 1; otherwise one sentence."""
     if scores.ndim < 2 or scores.shape[-1] != scores.shape[-2] or scores.shape[-1] == 0:
         raise BadInput(f"Scores must have shape (..., n, n) with n >= 1, not {tuple(scores.shape)}.")
