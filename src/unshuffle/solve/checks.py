@@ -50,7 +50,7 @@ def pair(given: Tensor | tuple[Tensor, ...], n: int) -> tuple[Tensor, Tensor]:
 def mask(allowed: Any, n: int) -> Tensor | None:
     if allowed is None:
         return None
-    pairs = torch.as_tensor(allowed)
+    pairs = torch.as_tensor(allowed).cpu()
     if pairs.dtype != torch.bool or tuple(pairs.shape) != (n, n):
         raise BadInput(
             f"allowed must be a bool matrix of {n} items x {n} positions, not {pairs.dtype} of shape {tuple(pairs.shape)}."

@@ -31,10 +31,13 @@ def insertion_share(
         for touching in ((chunk - 1) % n, chunk):  # the two links of the item itself are no gaps
             inside = touching < links
             insert[rows[inside], touching[inside]] = torch.inf
-        into = cost[before[chunk], items] if closed else torch.where(chunk > 0, cost[before[chunk], items], 0.0)
-        out = cost[items, after[chunk]] if closed else torch.where(chunk < n - 1, cost[items, after[chunk]], 0.0)
-        bridge = cost[before[chunk], after[chunk]]
-        own = into + out - (bridge if closed else torch.where((chunk > 0) & (chunk < n - 1), bridge, 0.0))
+        into, out, bridge = cost[before[chunk], items], cost[items, after[chunk]], cost[before[chunk], after[chunk]]
+        if not closed:  # the ends are gaps with one neighbour
+            front, back = chunk == 0, chunk == n - 1
+            ends = torch.stack((cost[items, order[0]], cost[order[-1], items]), dim=1)
+            insert = torch.cat((insert, ends.masked_fill(torch.stack((front, back), dim=1), torch.inf)), dim=1)
+            into, out, bridge = into * ~front, out * ~back, bridge * ~(front | back)
+        own = into + out - bridge
         share[items] = torch.sigmoid(-own / scale - torch.logsumexp(-insert / scale, dim=1))
     return share
 
