@@ -96,7 +96,7 @@ def draw(cities: Cities, order: Tensor, title: str) -> Figure:
     size = max(2.0, 30.0 / max(1.0, cities.n / 60))
     axes.scatter(ring[:, 0], ring[:, 1], s=size, color="#222222", zorder=2)
     axes.scatter(ring[:1, 0], ring[:1, 1], s=3 * size, color="#d1495b", zorder=3)
-    axes.set_aspect("equal", adjustable="datalim")
+    axes.set_aspect("equal")
     axes.set_title(title, fontsize=10)
     axes.tick_params(labelsize=8)
     return figure

@@ -98,19 +98,19 @@ class Scaled:
     def __init__(self, cost: Tensor, recipe: Tours) -> None:
         n = len(cost)
         off = ~torch.eye(n, dtype=torch.bool)
-        shifted = (cost - min(0.0, float(cost[off].min()) if n > 1 else 0.0)) * off
-        # a few huge costs ("never") would set the scale of all others
-        capped = shifted.clamp_max(20 * float(shifted[off].median()) + 1e-300) if n > 1 else shifted
-        capped = capped if bool((capped > 0).any()) else shifted
+        shifted = (cost - min(0.0, float(cost[off].min()))) * off
+        # a few huge costs ("never") must not set the scale of all others; if most are 0 there is no scale to keep to
+        usual = float(shifted[off].median())
+        capped = shifted.clamp_max(20 * usual) if usual > 0 else shifted
         self.n = n
         self.symmetric = bool(torch.equal(cost, cost.mT))
-        self.unit = max(steepest(capped) / n, 1e-300) if n > 1 else 1.0
+        self.unit = max(steepest(capped) / n, 1e-300)
         fine = capped / self.unit
         positive = torch.where(off & (fine > 0), fine, torch.inf).amin(1)
         positive = positive[positive.isfinite()]  # identical cities have no distance to measure by
         self.nearest = float(positive.mean()) if len(positive) else 1.0
         coarse = self.nearest * (fine / self.nearest) ** recipe.power
-        self.critical = 1 / (2 * max(steepest(coarse) / n, 1e-30)) if n > 1 else 1.0
+        self.critical = 1 / (2 * max(steepest(coarse) / n, 1e-30))
         self.fine, self.coarse = (t.to(torch.float32).unsqueeze(0).contiguous() for t in (fine, coarse))
 
     def shaken(self, runs: int, shake: float, generator: torch.Generator, plain: bool) -> Tensor:
@@ -187,7 +187,8 @@ class _Ring:
             soft = _rebin(soft, m) if soft.shape[1] != m else soft
             state = WarmState(soft, _bias(self.allowed, m), row_mass=s)
             D = costs.fine if last else coarse
-            pull = _field(D, costs, s, last, log_beta, recipe, torch.empty_like(state.soft))
+            room = torch.empty_like(state.soft)  # shared: the energy is asked for when the field has been used
+            pull = _field(D, costs, s, last, log_beta, recipe, room)
             log_beta = matching_beta(state, pull, log_beta) if match and index == 0 else log_beta
             self.begun.setdefault(m, log_beta)
             log_beta = anneal(
@@ -199,7 +200,7 @@ class _Ring:
                 watch=self.watch,
                 stage=f"{name}level {index + 1} of {len(levels)}",
                 purity=None if last else 1 / recipe.bins,
-                energy=_expected(costs, s),
+                energy=_expected(costs, s, room),
             )
             soft = state.soft
         soft = (_rebin(soft, n) if soft.shape[1] != n else soft).mT.contiguous()
@@ -226,13 +227,12 @@ def _field(D: Tensor, costs: Scaled, s: float, last: bool, start: float, recipe:
     return at
 
 
-def _expected(costs: Scaled, s: float) -> Callable[[Tensor], float]:
-    """Expected length of the best run, in the user's units."""
+def _expected(costs: Scaled, s: float, out: Tensor) -> Callable[[Tensor], float]:
+    """Expected length of the best run, in the user's units, by the same sparse product as the field."""
 
     def energy(soft: Tensor) -> float:
-        D = costs.fine[0]
-        follow = torch.einsum("rai,rai->r", soft @ D, soft.roll(-1, 1) + (s - 1) * soft) / (s * s)
-        return float(follow.min()) * costs.unit
+        q = chain_field(soft, costs.fine, symmetric=costs.symmetric, closed=True, self_weight=2 * (s - 1), out=out)
+        return float(torch.einsum("rai,rai->r", soft, q).min()) / (2 * s * s) * costs.unit
 
     return energy
 
