@@ -1,6 +1,6 @@
 """Jigsaws against their bars: portraits, photos, the classic 432-piece pictures; and how far the confidence can be trusted.
 
-    python benchmarks/solve_jigsaw.py --data FOLDER [--only faces,photos,classic] [--first 10] [--stride 2,0] [--out results]
+    python benchmarks/solve_jigsaw.py --data FOLDER [--only faces,photos,small,classic] [--stride 4,0] [--out results]
 
 FOLDER holds faces/, photos/ and jigsaw_432/. Default settings of the solver, one shuffle per picture (its number is the
 seed). The photos left out are not photographs (drawings, computer art, a pattern) or mostly plain black; they were
@@ -21,6 +21,7 @@ import torch
 from unshuffle.metrics import direct_accuracy, neighbour_accuracy, order_tau, perfect_accuracy
 from unshuffle.operators.permutation import inverse
 from unshuffle.solve.grid import solve_grid
+from unshuffle.solve.grid_affinity import Affinities
 from unshuffle.solve.reassembly import Rounds
 from unshuffle.solve.watch import Watch
 from unshuffle.structure.layouts import Grid
@@ -68,6 +69,7 @@ def one(path: Path, columns: int, rows: int, seed: int) -> dict:
     cost = (seams.right.double(), seams.below.double())
     with Watch() as watch:
         plain = solve_grid(grid, cost, generator=torch.Generator().manual_seed(0), watch=watch, rounds=Rounds(most=0))
+    belief = Affinities.of(cost, (grid.height, grid.width))
     gap = found.energy - float(grid.energy(truth, cost))
     right = group[found.order] == group[truth]
     return {
@@ -82,6 +84,7 @@ def one(path: Path, columns: int, rows: int, seed: int) -> dict:
         "identical tiles": int((torch.bincount(group)[group] > 1).sum()),
         "at fault": "none" if right.all() else "search" if gap > 1e-6 * abs(found.energy) else "cost",
         "energy above the truth": gap,
+        "score below the truth": belief.total(truth.numpy()) - belief.total(found.order.numpy()),
         "confidence": found.confidence[found.order].tolist(),
         "in place": right.tolist(),
     }
@@ -130,7 +133,7 @@ def main() -> None:
     for group, name, files, columns, rows, bar in problems(options.data):
         if group not in options.only.split(","):
             continue
-        cases = [one(path, columns, rows, seed) for seed, path in enumerate(files)][first::every] if every == 1 else [one(path, columns, rows, seed) for seed, path in list(enumerate(files))[first::every]]  # fmt: skip
+        cases = [one(path, columns, rows, seed) for seed, path in list(enumerate(files))[first::every]]
         line = {c: float(np.mean([case[c] for case in cases])) for c in COLUMNS}
         verdict = "" if bar is None else f"{bar:.2f} {'reached' if line['direct'] >= bar else 'MISSED'}"
         print(
@@ -143,7 +146,7 @@ def main() -> None:
             if case["direct"] < 1
         ]
         for case in bad:
-            print(f"    {case['picture']:<44} direct {case['direct']:.3f}, {case['identical tiles']:>3} identical tiles, up to them {case['direct up to identical tiles']:.3f}, at fault: {case['at fault']} ({case['energy above the truth']:+.3f})", flush=True)  # fmt: skip
+            print(f"    {case['picture']:<44} direct {case['direct']:.3f}, {case['identical tiles']:>3} identical tiles, up to them {case['direct up to identical tiles']:.3f}, at fault: {case['at fault']} (energy {case['energy above the truth']:+.3f}, score {-case['score below the truth']:+.3f} against the truth)", flush=True)  # fmt: skip
         table.append({"problem": name, "pictures": len(cases), "bar": bar, **line})
         faults += [{"problem": name, **case} for case in bad]
     options.out.mkdir(parents=True, exist_ok=True)

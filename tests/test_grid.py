@@ -225,7 +225,7 @@ def test_growth_by_segments_places_every_tile_at_most_once(h, w, least, loops, s
     rng = np.random.default_rng(seed)
     n = h * w
     right, below = rng.random((n, n), np.float32) ** 2, rng.random((n, n), np.float32) ** 2
-    belief = Affinities(right, below, grid_field.Bonds.of(right, below, 5), (h, w))
+    belief = Affinities(right, below, grid_field.Bonds.of(right, below, 5), (h, w), (right, below))
     order = rng.permutation(n)
     label = grid_search.segments(order, h, w, right, below, least, loops)
     board = grid_search.regrow_by_segments(

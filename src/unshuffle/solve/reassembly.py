@@ -2,7 +2,7 @@
 
 Annealing places tile after tile, so a whole block can sit beside the place where it belongs: every tile in it is content.
 Moved as one piece the block finds its place at once. Segments come from thresholds drawn at random on affinities with
-random errors, so that no wrong seam stays glued in every round; a round is kept only if the affinity of the whole grows.
+random errors, so that no wrong seam stays glued in every round; a round is kept only if the score of the whole grows.
 """
 
 from __future__ import annotations
@@ -60,8 +60,7 @@ class Reassembly:
 
     def _shifted(self, order: np.ndarray) -> np.ndarray:
         b = self.belief
-        pair = (b.right, b.below)
-        return shift_segments(order, b.shape, pair, pair, b.bonds, self.allowed)
+        return shift_segments(order, b.shape, b.score, (b.right, b.below), b.bonds, self.allowed)
 
     def _regrown(self) -> np.ndarray | None:
         b, (h, w) = self.belief, self.belief.shape
