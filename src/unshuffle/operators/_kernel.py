@@ -69,6 +69,13 @@ def problem(scores: Tensor, beta: Tensor | None, noise: float, key: tuple[int, i
     return Problem(_flat(scores, n), each, field, real(noise), (np.uint32(key[0]), np.uint32(key[1])))
 
 
+def _empty(shape: tuple[int, ...], dtype: torch.dtype) -> np.ndarray:
+    """Memory for a result. From 4 MB on numpy asks for huge pages and torch does not; below, torch's allocator is quicker."""
+    if np.prod(shape) * dtype.itemsize < 2**22:
+        return torch.empty(shape, dtype=dtype).numpy()
+    return np.empty(shape, np.float32 if dtype == torch.float32 else np.float64)
+
+
 def _flat(matrices: Tensor, n: int) -> np.ndarray:
     return matrices.detach().contiguous().numpy().reshape(-1, n * n)
 
@@ -91,8 +98,8 @@ class KernelSinkhorn(torch.autograd.Function):
         n = scores.shape[-1]
         given = problem(scores, beta, noise, key)
         batch, samples = len(given.scores), draws or 1
-        soft = torch.empty(scores.shape if draws is None else (draws, *scores.shape), dtype=scores.dtype)
-        P = soft.numpy().reshape(samples * batch, n, n)
+        P = _empty((samples * batch, n, n), scores.dtype)
+        soft = torch.from_numpy(P).reshape(scores.shape if draws is None else (draws, *scores.shape))
         u = np.empty((samples * batch, iterations, n), P.dtype)
         v = np.empty((samples * batch, iterations + 1, n), P.dtype)
         used, seen = np.zeros(samples * batch, np.int64), np.zeros(4, np.int64)
@@ -127,11 +134,11 @@ def _backward(
     given, samples, iterations = ctx.given, ctx.settings[0], ctx.settings[3]
     batch, n = len(given.scores), scores.shape[-1]
     shares = min(samples, -(-torch.get_num_threads() // batch))  # a small batch is split by samples instead
-    to_scores = torch.empty(shares, batch, n * n, dtype=scores.dtype)
     P, G = (t.detach().contiguous().numpy().reshape(-1, n, n) for t in (soft, grad))
+    to_scores = _empty((shares, batch, n * n), scores.dtype)
     to_beta = np.empty((shares if wanted is not None and not is_field(wanted) else 0, batch), P.dtype)
     to_field = np.empty((shares if is_field(wanted) else 0, batch, n * n), P.dtype)
-    outs = (to_scores.numpy(), to_beta, to_field)
+    outs = (to_scores, to_beta, to_field)
     u, v, used, seen = ctx.easy
     rest = (P, G, u, v, used, samples, *outs, np.zeros((shares, batch), np.bool_))
     work = P.size * (10.0 + 4 * iterations)
@@ -142,7 +149,7 @@ def _backward(
         in_chunks(lambda low, high: _numba.backward(*given.arguments, *rest, low, high), shares * batch, work)
     if ctx.hard is not None:
         ctx.hard.backward(given, P, G, outs)
-    back = (to_scores.sum(0) if shares > 1 else to_scores).reshape(scores.shape)
+    back = torch.from_numpy(to_scores.sum(0) if shares > 1 else to_scores).reshape(scores.shape)
     if wanted is None:
         return back, None
     if is_field(wanted):

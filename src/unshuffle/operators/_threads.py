@@ -34,17 +34,27 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 
-def in_chunks(kernel: Callable[[int, int], object], count: int, work: float = 1e9) -> list[object]:
-    """Call ``kernel(low, high)`` on consecutive pieces of range(count), one piece per thread.
+def in_chunks(kernel: Callable[[int, int], object], count: int, work: float = 1e9) -> None:
+    """Call ``kernel(low, high)`` on consecutive pieces of range(count), in several threads.
 
-    ``work`` is a rough number of elementary operations; to wake a thread takes about 0.1 ms,
-    so each should have some 10^6 of them to do.
+    ``work`` is a rough number of elementary operations. To wake a thread takes about 0.1 ms, so each piece should have some
+    10^6 of them. There are more pieces than threads, and who is done takes the next: torch's own threads go on spinning for
+    some milliseconds after each of its operations, and a thread of ours that shares a core with one of them is slower.
     """
-    threads = max(1, min(torch.get_num_threads(), count, int(work / 1e6)))
-    if threads == 1:
-        return [kernel(0, count)]
-    cuts = [count * k // threads for k in range(threads + 1)]
-    pool = _executor(threads - 1)
-    rest = [pool.submit(kernel, low, high) for low, high in itertools.pairwise(cuts[1:])]
-    first = kernel(cuts[0], cuts[1])
-    return [first, *(job.result() for job in rest)]
+    threads = torch.get_num_threads()
+    pieces = max(1, min(4 * threads if threads > 1 else 1, count, int(work / 1e6)))
+    if pieces == 1:
+        kernel(0, count)
+        return
+    cuts = [count * k // pieces for k in range(pieces + 1)]
+    todo = iter(list(itertools.pairwise(cuts)))  # next() on a list's iterator is atomic
+
+    def take() -> None:
+        for low, high in todo:
+            kernel(low, high)
+
+    helpers = [_executor(threads - 1).submit(take) for _ in range(min(threads, pieces) - 1)]
+    take()
+    for helper in helpers:
+        if not helper.cancel():  # a thread that never got going has nothing left to do
+            helper.result()

@@ -14,7 +14,12 @@ import numpy as np
 from numba import extending, float32, int32, types
 from numba.extending import overload
 
+from ._jit import FASTMATH
+
 intrinsic: Any = extending.intrinsic  # for type checkers: it swallows the first parameter
+
+# a call in the middle of a loop would keep the loop scalar
+INLINE = {"forceinline": True, "fastmath": FASTMATH, "error_model": "numpy"}
 
 LOG2E = np.float32(1.4426950408889634)
 LN2_HIGH = np.float32(0.693359375)
@@ -45,7 +50,7 @@ def exp_below(x):
     return np.exp(x)
 
 
-@overload(exp_below)
+@overload(exp_below, jit_options=INLINE)
 def _exp_below(x):
     if x != types.float32:
         return lambda x: np.exp(x)
@@ -72,7 +77,7 @@ def log_of(x, minus_one):
     return np.log1p(minus_one) if abs(minus_one) < 0.25 else np.log(x)
 
 
-@overload(log_of)
+@overload(log_of, jit_options=INLINE)
 def _log_of(x, minus_one):
     if x != types.float32:
         return lambda x, minus_one: np.log1p(minus_one) if abs(minus_one) < 0.25 else np.log(x)

@@ -19,10 +19,10 @@ EPS = 1e-8  # the paper's clamp inside the entropy
 def reorder(soft: SoftPermutation, items: Float[Tensor, "*#batch n *d"]) -> Tensor:
     """``P^T X``: what stands, softly, at each position. ``items`` is (..., n) or (..., n, d)."""
     if items.shape[-1] == soft.shape[-2] and (items.ndim < 2 or items.shape[-2] != soft.shape[-2]):
-        return (soft.transpose(-1, -2) @ items.unsqueeze(-1)).squeeze(-1)
+        return (items.unsqueeze(-2) @ soft).squeeze(-2)
     if items.ndim < 2 or items.shape[-2] != soft.shape[-2]:
         raise BadInput(f"{soft.shape[-2]} items are expected, but the items have shape {tuple(items.shape)}.")
-    return soft.transpose(-1, -2) @ items
+    return (items.mT @ soft).mT  # not P^T X: this way round the gradient of P comes out contiguous
 
 
 def inverse(order: Order) -> Order:
@@ -66,8 +66,8 @@ def marginal_error(soft: SoftPermutation) -> Float[Tensor, "*batch"]:
 def kendall_tau(a: Shaped[Tensor, "*#batch n"], b: Shaped[Tensor, "*#batch n"]) -> Float[Tensor, "*batch"]:
     """Kendall's tau-b of paired values, as ``scipy.stats.kendalltau(a, b)``, batched, in O(n log n).
 
-    With values, ranks or orders alike; 1 for the same order, -1 for the reversed one. Undefined (NaN) if either side is
-    constant or has fewer than two entries.
+    Give it values, ranks (``inverse`` of orders), or an order beside ``arange(n)``; of two orders, where names of items are
+    not numbers to compare, use ``metrics.order_tau``. Undefined (NaN) if either side is constant or shorter than two.
     """
     if a.shape[-1] != b.shape[-1]:
         raise BadInput(f"Kendall's tau compares lists of one length, but {a.shape[-1]} and {b.shape[-1]} came.")

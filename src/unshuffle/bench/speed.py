@@ -1,0 +1,131 @@
+"""Forward and backward of ``sinkhorn`` against the plain loop and the peers; how time grows with n, and against a roofline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..operators._torch import plain_sinkhorn
+from ..operators.sinkhorn import sinkhorn
+from .timing import fastest
+
+CASES = ((256, 10, 10), (256, 50, 10), (256, 100, 10), (64, 300, 10), (8, 500, 50), (4, 1000, 50))
+TO_REACH = (10, 15, 20, 25, 30, 30)
+
+
+@dataclass(frozen=True)
+class Speed:
+    """One row: milliseconds of forward + backward."""
+
+    batch: int
+    n: int
+    iterations: int
+    ours: float
+    plain: float
+    pot: float | None
+    pygmtools: float | None
+
+    @property
+    def ratio(self) -> float:
+        return self.plain / self.ours
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self) | {"ratio": self.ratio}
+
+
+def there_and_back(operator: Callable[[Tensor], Tensor], scores: Tensor, weights: Tensor) -> Callable[[], object]:
+    """Forward, then the gradient for given weights."""
+    return lambda: torch.autograd.grad(operator(scores), scores, weights)
+
+
+def peers(iterations: int) -> dict[str, Callable[[Tensor], Tensor]]:
+    """What else is installed that does the same, batched and differentiable."""
+    found: dict[str, Callable[[Tensor], Tensor]] = {}
+    try:
+        solve_batch = import_module("ot.batch").solve_batch
+        found["pot"] = lambda s: (
+            solve_batch(-s, reg=1.0, max_iter=iterations, tol=0.0, method="log_sinkhorn", grad="autodiff").plan
+        )
+    except ImportError:
+        pass
+    try:
+        peer = import_module("pygmtools").sinkhorn
+        # its max_iter counts row and column steps together
+        found["pygmtools"] = lambda s: peer(
+            s, max_iter=2 * iterations, tau=1.0, batched_operation=True, backend="pytorch"
+        )
+    except ImportError:
+        pass
+    return found
+
+
+def measure(batch: int, n: int, iterations: int, seconds: float = 1.0) -> Speed:
+    generator = torch.Generator().manual_seed(n)
+    scores = torch.randn(batch, n, n, generator=generator).requires_grad_()
+    weights = torch.randn(batch, n, n, generator=generator)
+    rivals = {
+        "ours": lambda s: sinkhorn(s, iterations),
+        "plain": lambda s: plain_sinkhorn(s, iterations),
+        **peers(iterations),
+    }
+    best = fastest({name: there_and_back(f, scores, weights) for name, f in rivals.items()}, seconds)
+    ms = {name: 1e3 * value for name, value in best.items()}
+    return Speed(batch, n, iterations, ms["ours"], ms["plain"], ms.get("pot"), ms.get("pygmtools"))
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Time of one forward + backward of one size, and the share of what the machine could do at best."""
+
+    n: int
+    batch: int
+    milliseconds: float
+    nanoseconds_per_entry_and_iteration: float
+    share_of_roofline: float
+    limited_by: str
+
+
+def growth(n: int, iterations: int = 10) -> Growth:
+    """A batch of about 4 million entries, at least one matrix per thread.
+
+    Per entry, an iteration takes 2 multiply-adds forward, 2 backward and 2 in the gradient; the matrix is read once forward and
+    once backward from wherever it fits, and scores, P, its gradient and the result go through main memory once.
+    """
+    threads = torch.get_num_threads()
+    batch = max(threads, 4_000_000 // (n * n))
+    generator = torch.Generator().manual_seed(n)
+    scores = torch.randn(batch, n, n, generator=generator).requires_grad_()
+    weights = torch.randn(batch, n, n, generator=generator)
+    run = there_and_back(lambda s: sinkhorn(s, iterations), scores, weights)
+    seconds = fastest({"ours": run}, 0.5)["ours"]
+    entries = batch * n * n
+    by_flops = entries * iterations * 12 / peak_flops()
+    by_cache = entries * iterations * 2 * 4 / (threads * read_rate(n * n))
+    by_memory = entries * 5 * 4 / (threads * read_rate(64_000_000 // 4))
+    bound = max(by_flops, by_cache + by_memory)
+    limit = "multiply-adds" if by_flops > by_cache + by_memory else "reading"
+    return Growth(n, batch, 1e3 * seconds, 1e9 * seconds / (entries * iterations), bound / seconds, limit)
+
+
+def peak_flops() -> float:
+    """Floating-point operations a second, by a matrix product with all threads."""
+    a = torch.randn(1024, 1024)
+    return 2 * 1024**3 / fastest({"mm": lambda: a @ a}, 0.2)["mm"]
+
+
+def read_rate(numbers: int) -> float:
+    """Bytes a second that one thread reads from an array of that many float32, again and again."""
+    threads = torch.get_num_threads()
+    array = torch.rand(max(numbers, 4096))
+    repeats = max(1, 2_000_000 // array.numel())
+    torch.set_num_threads(1)
+    try:
+        took = fastest({"sum": lambda: [array.sum() for _ in range(repeats)]}, 0.1)["sum"]
+    finally:
+        torch.set_num_threads(threads)
+    return 4 * array.numel() * repeats / took

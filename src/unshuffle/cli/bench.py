@@ -1,0 +1,156 @@
+"""`unshuffle bench`."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from .common import Json, Out, Quiet, save_figure, write_atomic
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Quick = Annotated[bool, typer.Option("--quick", help="Fewer sizes and turns: about a minute.")]
+
+
+def bench(
+    out: Out = Path("unshuffle-bench"), quick: Quick = False, as_json: Json = False, quiet: Quiet = False
+) -> None:
+    """Measure speed and memory of the Sinkhorn operator on this machine.
+
+    Forward + backward against autograd through the plain log-space loop (and POT and pygmtools, if installed), a whole training
+    step, peak memory, growth with n, and the first call. Prints tables; saves bench.json and bench.png.
+
+    Example: unshuffle bench --out results/bench
+    """
+    results = collect(quick, Console(stderr=True, quiet=quiet))
+    write_atomic(out / "bench.json", json.dumps(results, indent=1) + "\n")
+    save_figure(draw(results), out / "bench.png")
+    if as_json:
+        typer.echo(json.dumps(results, indent=1))
+    elif not quiet:
+        console = Console(width=110)
+        for table in tables(results):
+            console.print(table)
+        console.print(f"Saved {out / 'bench.json'} and {out / 'bench.png'}.")
+
+
+def collect(quick: bool, console: Console) -> dict[str, Any]:
+    """All measurements as plain data."""
+    import numba
+    import torch
+
+    from ..bench import memory, speed, step
+
+    seconds = 0.3 if quick else 2.0
+    with console.status("") as status:
+        rows = []
+        for case in speed.CASES[:3] if quick else speed.CASES:
+            status.update(f"forward + backward, {case}")
+            rows.append(speed.measure(*case, seconds=seconds).as_dict())
+        steps = []
+        for case in step.CASES[:1] if quick else step.CASES:
+            status.update(f"training step, {case}")
+            found = step.measure(*case, seconds=2 * seconds)
+            steps.append(asdict(found) | {"ratio": found.ratio, "overhead": found.overhead})
+        status.update("memory")
+        peaks = (
+            [asdict(memory.measure(t, plain=t == 10)) for t in ((10, 100) if quick else (10, 100, 1000))]
+            if _linux()
+            else []
+        )
+        growths = []
+        for n in (10, 100, 1000) if quick else (10, 20, 30, 50, 100, 200, 300, 500, 1000, 2000, 4000):
+            status.update(f"growth, n = {n}")
+            growths.append(asdict(speed.growth(n)))
+        status.update("first call")
+        first = memory.first_calls()
+    machine = {"cores": torch.get_num_threads(), "processor": platform.machine(), "python": platform.python_version()}
+    versions = {"torch": torch.__version__, "numba": numba.__version__}
+    return {
+        "machine": machine | versions,
+        "speed": rows,
+        "step": steps,
+        "memory": peaks,
+        "growth": growths,
+        "first": first,
+    }
+
+
+def _linux() -> bool:
+    return sys.platform == "linux"
+
+
+def tables(results: dict[str, Any]) -> list[Table]:
+    """The same for reading."""
+    speeds = _table(
+        "Forward + backward, milliseconds", "batch x n, T", "ours", "plain loop", "times faster", "POT", "pygmtools"
+    )
+    for r in results["speed"]:
+        others = ("-" if r[k] is None else f"{r[k]:.1f}" for k in ("pot", "pygmtools"))
+        name = f"{r['batch']}x{r['n']}, {r['iterations']}"
+        speeds.add_row(name, f"{r['ours']:.2f}", f"{r['plain']:.1f}", f"{r['ratio']:.1f}", *others)
+    steps = _table("A training step (sorting, 5 samples, adaptive), milliseconds", "batch x n", "ours", "plain way", "times faster",
+                   "controller adds")  # fmt: skip
+    for r in results["step"]:
+        steps.add_row(
+            f"{r['batch']}x{r['n']}",
+            f"{r['ours']:.1f}",
+            f"{r['plain']:.1f}",
+            f"{r['ratio']:.1f}",
+            f"{100 * r['overhead']:.0f} %",
+        )
+    peaks = _table("Peak memory beyond input, output and gradient, in matrices per batch entry (8 x 1000 x 1000)",
+                   "T", "ours", "of it vectors", "plain loop")  # fmt: skip
+    for r in results["memory"]:
+        plain = "-" if r["plain"] is None else f"{r['plain']:.1f}"
+        peaks.add_row(str(r["iterations"]), f"{r['ours']:.2f}", f"{r['vectors']:.2f}", plain)
+    growth = _table(
+        "Growth with n, T = 10", "batch x n", "ms", "ns per entry and iteration", "share of the roofline", "limit"
+    )
+    for r in results["growth"]:
+        each = f"{r['nanoseconds_per_entry_and_iteration']:.3f}"
+        growth.add_row(
+            f"{r['batch']}x{r['n']}",
+            f"{r['milliseconds']:.2f}",
+            each,
+            f"{100 * r['share_of_roofline']:.0f} %",
+            r["limited_by"],
+        )
+    first = _table("Seconds", "import", "first call, nothing compiled yet", "first call of the next process")
+    first.add_row(*(f"{results['first'][k]:.1f}" for k in ("import", "first_process", "second_process")))
+    return [speeds, steps, peaks, growth, first]
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    for k, column in enumerate(columns):
+        table.add_column(column, justify="left" if k == 0 else "right")
+    return table
+
+
+def draw(results: dict[str, Any]) -> Figure:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    names = [f"{r['batch']}x{r['n']}\nT={r['iterations']}" for r in results["speed"]]
+    left.bar(names, [r["ratio"] for r in results["speed"]], color="tab:blue")
+    left.set_ylabel("times faster than the plain loop")
+    left.set_title("forward + backward")
+    left.tick_params(axis="x", labelsize=8)
+    n = [r["n"] for r in results["growth"]]
+    right.loglog(n, [r["nanoseconds_per_entry_and_iteration"] for r in results["growth"]], "o-", color="tab:blue")
+    right.set_xlabel("n")
+    right.set_ylabel("ns per entry and iteration")
+    right.set_title("forward + backward, T = 10")
+    right.grid(True, which="both", alpha=0.3)
+    return figure
