@@ -117,9 +117,7 @@ def summary(
         "others": {
             name: {"value": value, "measures": measures(order)} for name, (value, order) in found.others.items()
         },
-        "lowest": min([("unshuffle", found.value), *((k, v[0]) for k, v in found.others.items())], key=lambda p: p[1])[
-            0
-        ],
+        "lowest": lowest(found),
         "confidence": [round(float(c), 4) for c in found.solution.confidence],
         "seconds": round(found.solution.seconds, 4),
         "status": found.solution.status,
@@ -132,6 +130,12 @@ def summary(
             "value": found.solution.polished_energy,
         }
     return result
+
+
+def lowest(found: Seriation) -> str:
+    """Whose value is lowest; ours if they are equal up to rounding."""
+    name, (value, _) = min(found.others.items(), key=lambda other: other[1][0])
+    return "unshuffle" if found.value <= value + 1e-9 * abs(value) else name
 
 
 def lines(result: dict[str, Any], out: Path) -> list[str]:

@@ -21,7 +21,7 @@ from .path_starts import in_units
 from .watch import Watch
 
 # Chosen on 9 sets of 7 to 61 chains (spirals, sines, helices, points in the plane). Cooling twice as slowly gains 0.3 %.
-PACE = Pace(step=0.01, damping=1.0, momentum=0.0)
+PACE = Pace(step=0.01, damping=1.0, momentum=0.0, span=9.0)
 DAMPING = 0.5
 """Of the field, done here and not by the loop: each orientation has its own."""
 START = 0.9

@@ -38,8 +38,8 @@ COLDEST = 200.0  # beta: what is undecided there is held by ties
 FROZEN = 0.98
 WHOLE = 128  # up to here all items are annealed from nothing as well
 CHAINS = 200  # at most so many chains at once, and fewer runs of many: a step costs runs x chains^3
-MANY = 100  # chains from which on there are fewer runs
-ROUNDS = 6
+MANY = 100  # chains for which a batch has the runs asked for: fewer of longer paths, up to four times as many of shorter ones
+ROUNDS = 12
 ELITE = 6  # orders that must agree on a link
 RUNS = 16
 FEW = 6
@@ -62,6 +62,9 @@ def solve_path(
         return Runs(torch.zeros(1, 1, dtype=torch.long), torch.zeros(1), torch.ones(1, 1), one, 1.0)
     search = _Search(cost, allowed, watch)
     count = RUNS if runs is None else runs
+    if np.ptp(search.unit) == 0 and allowed is None:  # all orders are equally good
+        search.add([np.arange(n)])
+        return search.result(count)
     search.from_starts(_starts(search, init), watch)
     if allowed is None:
         search.from_nothing(count, generator, watch)
@@ -82,6 +85,7 @@ class _Search:
         self.allowed = None if allowed is None else allowed.numpy()
         self.watch = watch
         self.candidates: list[tuple[float, np.ndarray]] = []
+        self.seen: set[bytes] = set()
         self.last: list[np.ndarray] = []
         """Orders of the last batch of runs: those that can agree or disagree."""
 
@@ -104,7 +108,8 @@ class _Search:
             both = [order for order in both if self.allowed[order, np.arange(self.n)].all()]
         for order in both:
             energy = float(self.cost[order[:-1], order[1:]].sum())
-            if not any(np.array_equal(order, other) for _, other in self.candidates):
+            if (key := order.tobytes()) not in self.seen:
+                self.seen.add(key)
                 self.candidates.append((energy, order))
         self.candidates.sort(key=lambda candidate: candidate[0])
 
@@ -165,8 +170,10 @@ class _Search:
         self.batch([np.array([item]) for item in range(self.n)], runs, generator, "all items")
 
     def rounds(self, runs: int, generator: torch.Generator, watch: Watch) -> None:
+        """While it helps; then with fewer orders that must agree, so with fewer and longer chains."""
+        elite = ELITE
         for number in range(ROUNDS):
-            chains = self._disputed()
+            chains = self._disputed(elite)
             if watch.stopped or chains is None:
                 return
             before = self.candidates[0][0]
@@ -174,25 +181,27 @@ class _Search:
             self.batch(chains, runs, generator, stage)
             if not watch.stopped:
                 self.add([self.reanneal(self.best, *HEATS[-1], stage)])
-            if number > 1 and self.candidates[0][0] >= before - 1e-9 * abs(before):
-                return
+            if self.candidates[0][0] >= before - 1e-9 * abs(before):
+                elite -= 2
+                if elite < 2:
+                    return
 
     def batch(self, chains: list[np.ndarray], runs: int, generator: torch.Generator, stage: str) -> None:
         self.last = anneal_chains(
             self.cost,
             chains,
             symmetric=self.symmetric,
-            runs=max(min(2, runs), min(runs, round(runs * (MANY / len(chains)) ** 2))),
+            runs=max(min(2, runs), min(4 * runs, round(runs * (MANY / len(chains)) ** 2))),
             generator=generator,
             watch=self.watch,
             stage=stage,
         )
         self.add(self.last)
 
-    def _disputed(self) -> list[np.ndarray] | None:
+    def _disputed(self, elite: int) -> list[np.ndarray] | None:
         """The chains that the best orders agree on, or None when there is nothing left to decide."""
-        for elite in range(min(ELITE, len(self.candidates)), 1, -1):
-            chains = common_chains([order for _, order in self.candidates[:elite]], self.symmetric)
+        for count in range(min(elite, len(self.candidates)), 1, -1):
+            chains = common_chains([order for _, order in self.candidates[:count]], self.symmetric)
             if len(chains) <= CHAINS:
                 return chains if len(chains) > 1 else None
         return None

@@ -1,0 +1,193 @@
+"""Tables in, orders out; never above spectral or optimal leaf order; errors that name the cell."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import kendalltau
+from typer.testing import CliRunner
+
+from unshuffle.cli.common import build
+from unshuffle.shapes import BadInput
+from unshuffle.tasks.seriation import (
+    Criterion,
+    Kind,
+    anti_robinson,
+    column_order,
+    criterion_for,
+    dissimilarity,
+    kind_of,
+    path_length,
+    seriate,
+    two_sum,
+)
+from unshuffle.tasks.tables import Table, read_table
+
+
+def graves(rows: int = 20, types: int = 16, seed: int = 0) -> np.ndarray:
+    """Types come into fashion and go: each grave holds a few that were in fashion."""
+    rng = np.random.default_rng(seed)
+    when = np.linspace(0, 1, rows)[:, None]
+    chance = 0.9 * np.exp(-(((when - np.linspace(0, 1, types)) / 0.12) ** 2))
+    table = (rng.random((rows, types)) < chance).astype(int)
+    table[np.arange(rows), (np.arange(rows) * types) // rows] = 1
+    return table
+
+
+def written(tmp_path, values: np.ndarray, mark: str = ",", names: bool = True, header: bool = True):
+    path = tmp_path / "table.csv"
+    lines = [mark.join([""] * names + [f"t{k}" for k in range(values.shape[1])])] if header else []
+    lines += [mark.join([f"g{r}"] * names + [f"{v:g}" for v in row]) for r, row in enumerate(values)]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def tau(order) -> float:
+    return abs(float(kendalltau(order, np.arange(len(order))).statistic))
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t", " "])
+@pytest.mark.parametrize("header", [True, False])
+def test_tables_are_read_whatever_separates_them(tmp_path, mark: str, header: bool) -> None:
+    values = graves(5, 4)
+    if mark == " " and header:
+        return  # a header that begins with nothing cannot be told from one cell fewer
+    table = read_table(written(tmp_path, values, mark, header=header))
+    assert table.rows == [f"g{k}" for k in range(5)]
+    assert (table.values == values).all()
+
+
+def test_bare_numbers_and_numbered_rows(tmp_path) -> None:
+    values = np.random.default_rng(0).random((4, 3))
+    assert (
+        read_table(written(tmp_path, values, names=False, header=False)).values.round(5) == values.round(5)
+    ).mean() > 0.9
+    path = tmp_path / "numbered.csv"
+    path.write_text("id,1,2\n3,0.5,1\n1,0.25,7\n2,0,1\n")
+    table = read_table(path)
+    assert table.rows == ["3", "1", "2"]
+    assert table.columns == ["1", "2"]
+    path.write_text("a;b\n0,5;1\n1,5;2\n")
+    assert read_table(path).values.tolist() == [[0.5, 1.0], [1.5, 2.0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (",a,b\nx,1,2\ny,1,old\n", "row 'y', column 'b' is 'old'"),
+        (",a,b\nx,1,2\nx,1,3\n", "2 rows are called 'x'"),
+        (",a,a\nx,1,2\ny,1,3\n", "2 columns are called 'a'"),
+        (",a,b\nx,1,nan\ny,1,3\n", "row 'x', column 'b' is nan"),
+        (",a,b\nx,1,\ny,1,3\n", "row 'x', column 'b' is empty"),
+        (",a,b\nx,1,2\ny,1\n", "line 3 has 2 cells"),
+        ("", "is empty"),
+        (",a,b\n", "no rows"),
+    ],
+)
+def test_bad_cells_are_named(tmp_path, text: str, words: str) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text(text)
+    with pytest.raises(BadInput, match=words):
+        read_table(path)
+
+
+def test_columns_can_be_dropped(tmp_path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("name,site,a,b\nx,north,1,2\ny,south,3,4\n")
+    assert read_table(path, ("site",)).columns == ["a", "b"]
+    with pytest.raises(BadInput, match="no column 'place'"):
+        read_table(path, ("place",))
+
+
+def test_kinds_are_told_apart() -> None:
+    def table(values: np.ndarray) -> Table:
+        return Table(
+            [str(k) for k in range(len(values))], [str(k) for k in range(values.shape[1])], values.astype(float)
+        )
+
+    X = np.random.default_rng(0).normal(size=(6, 3))
+    D = np.linalg.norm(X[:, None] - X, axis=2)
+    assert kind_of(table(X)) is Kind.features
+    assert kind_of(table(D)) is Kind.dissimilarity
+    assert kind_of(table(graves(6, 5))) is Kind.counts
+    assert criterion_for(table(graves()), Kind.counts) is Criterion.two_sum
+    assert criterion_for(table(graves() + 3), Kind.counts) is Criterion.path
+    assert dissimilarity(table(D), Kind.dissimilarity) == pytest.approx(D)
+    assert dissimilarity(table(X * [1, 10, 100]), Kind.features) == pytest.approx(
+        dissimilarity(table(X), Kind.features)
+    )
+    with pytest.raises(BadInput, match="symmetric"):
+        dissimilarity(table(np.triu(D)), Kind.dissimilarity)
+    with pytest.raises(BadInput, match="no counts"):
+        dissimilarity(table(np.eye(3)[:2] * 0), Kind.counts)
+
+
+def test_criteria_are_their_definitions() -> None:
+    rng = np.random.default_rng(1)
+    D = rng.random((6, 6))
+    D = D + D.T
+    np.fill_diagonal(D, 0)
+    order = rng.permutation(6)
+    R = D[np.ix_(order, order)]
+    assert path_length(D, order) == pytest.approx(sum(R[a, a + 1] for a in range(5)))
+    assert two_sum(D, order) == pytest.approx(
+        sum((D.max() - R[a, b]) * (b - a) ** 2 for a in range(6) for b in range(a))
+    )
+    triples = [(a, b, c) for a in range(6) for b in range(a + 1, 6) for c in range(b + 1, 6)]
+    assert anti_robinson(D, order) == sum(int(R[a, b] > R[a, c]) + int(R[b, c] > R[a, c]) for a, b, c in triples)
+    line = np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0)))
+    assert anti_robinson(line, np.arange(6)) == 0
+
+
+@pytest.mark.parametrize("criterion", list(Criterion))
+def test_graves_come_back_and_nothing_is_above_the_standard_methods(criterion: Criterion) -> None:
+    mixed = np.random.default_rng(2).permutation(20)
+    table = Table([str(k) for k in range(20)], [str(k) for k in range(16)], graves(seed=1)[mixed].astype(float))
+    found = seriate(dissimilarity(table, Kind.counts), criterion)
+    assert found.value <= min(value for value, _ in found.others.values()) * (1 + 1e-9)
+    assert tau(mixed[found.order]) > (0.9 if criterion is Criterion.two_sum else 0.7)
+
+
+@settings(max_examples=4)
+@given(st.integers(2, 8), st.integers(0, 1000), st.booleans())
+def test_never_above_on_anything(n: int, seed: int, ties: bool) -> None:
+    X = np.random.default_rng(seed).normal(size=(n, 2))
+    D = np.linalg.norm(X[:, None] - X, axis=2)
+    D = D.round(0) if ties else D
+    D = (D + D.T) / 2
+    for criterion in Criterion:
+        found = seriate(D, criterion)
+        assert sorted(found.order.tolist()) == list(range(n))
+        assert found.value <= min(value for value, _ in found.others.values()) + 1e-9 * max(1.0, D.sum())
+
+
+def test_columns_follow_the_rows() -> None:
+    mixed = np.random.default_rng(3).permutation(16)
+    table = Table([str(k) for k in range(20)], [str(k) for k in range(16)], graves(seed=4)[:, mixed].astype(float))
+    across = column_order(table, Kind.counts, np.arange(20))
+    assert sorted(across.tolist()) == list(range(16))
+    assert float(kendalltau(mixed[across], np.arange(16)).statistic) > 0.8
+
+
+def test_command_line(tmp_path) -> None:
+    mixed = np.random.default_rng(5).permutation(20)
+    path = written(tmp_path, graves(seed=6)[mixed])
+    done = CliRunner().invoke(
+        build("seriate"), ["seriate", str(path), "--columns", "--out", str(tmp_path / "o"), "--json"]
+    )
+    assert done.exit_code == 0, done.output
+    result = json.loads(done.stdout)
+    assert result["kind"] == "counts"
+    assert result["lowest"] == "unshuffle"
+    assert tau(mixed[result["order"]]) > 0.9
+    rows = list(csv.reader((tmp_path / "o" / "rows.csv").read_text().splitlines()))
+    assert [int(row[2]) - 1 for row in rows[1:]] == result["order"]
+    assert (tmp_path / "o" / "before-after.png").stat().st_size > 5000
+    assert (tmp_path / "o" / "columns.csv").exists()
+    bad = CliRunner().invoke(build("seriate"), ["seriate", str(tmp_path / "none.csv")])
+    assert bad.exit_code == 2
