@@ -259,6 +259,23 @@ def test_blocks_beside_their_place_find_it():
     assert search.order.tolist() == truth.tolist()
 
 
+def test_a_picture_regrows_from_the_piece_that_is_left(monkeypatch):
+    """Growth by segments alone, without the shifts that would also do it."""
+    monkeypatch.setattr(Reassembly, "_shifted", lambda _self, order: order)
+    right, below, truth = puzzle(8, 8)
+    rest = np.random.default_rng(1).permutation(64)
+    tiles = truth.reshape(8, 8).numpy()
+    keep = set(tiles[2:5, 2:5].ravel().tolist())
+    rubble = np.array([t for t in rest.tolist() if t not in keep])
+    order = np.full((8, 8), -1)
+    order[2:5, 2:5] = tiles[2:5, 2:5]
+    order[order < 0] = rubble
+    belief = Affinities.of((right, below), (8, 8))
+    search = Reassembly(order.reshape(-1), belief, np.random.default_rng(0), Rounds())
+    search.advance(20)
+    assert search.order.tolist() == truth.tolist()
+
+
 @pytest.mark.parametrize("torus", [True, False])
 @pytest.mark.parametrize("shape", [(3, 4), (2, 5), (1, 6)])
 def test_both_paths_of_a_step_agree(torus, shape):
