@@ -109,6 +109,13 @@ def test_true_seams_are_the_cheapest():
     assert (seams.below[below[:, 0]].argmin(1) == below[:, 1]).float().mean() > 0.9
 
 
+def test_a_mirrored_picture_has_the_mirrored_costs():
+    tiles = torch.rand(6, 5, 7, 3) * 255
+    there, back = seam_costs(tiles), seam_costs(tiles.flip(2))
+    assert torch.allclose(back.right.T, there.right, rtol=1e-4)
+    assert torch.allclose(seam_costs(tiles.transpose(1, 2)).below, there.right, rtol=1e-4)
+
+
 @pytest.mark.parametrize("value", [0, 255])
 def test_flat_pictures_give_finite_costs_and_some_order(value):
     tiles = torch.full((12, 6, 6, 3), float(value))
