@@ -11,14 +11,14 @@ import unshuffle
 
 ROOT = Path(unshuffle.__file__).parent
 LAYERS = [  # from the ground up; modules of one layer may use each other
-    {"shapes"},
+    {"errors", "shapes"},
     {"operators"},
     {"temperature", "learned_temperature", "structure", "metrics"},
     {"relaxations", "networks"},
     {"learn", "solve"},
     {"tasks"},
     {"report", "paper", "bench"},
-    {"cli", "studio"},
+    {"cli", "studio", "__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 

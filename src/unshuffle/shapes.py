@@ -13,12 +13,10 @@ from typing import TypeAlias
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from .errors import BadInput as BadInput
+
 Items: TypeAlias = Float[Tensor, "*batch n d"]
 Scores: TypeAlias = Float[Tensor, "*batch n n"]
 SoftPermutation: TypeAlias = Float[Tensor, "*batch n n"]
 Order: TypeAlias = Int[Tensor, "*batch n"]
 Mask: TypeAlias = Bool[Tensor, "*#batch n n"]
-
-
-class BadInput(ValueError):
-    """What a user gave cannot be used; the message is one sentence that says what to do about it."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from ..operators._torch import plain_sinkhorn
 from ..operators.sinkhorn import sinkhorn
@@ -51,19 +52,26 @@ def peak_during(run: Callable[[], object]) -> int:
     return most[0] - before
 
 
-def measure(iterations: int, batch: int = 8, n: int = 1000, plain: bool = True) -> Peak:
-    """Growth beyond the input and the given gradient of P, which are there before; P and the result are subtracted."""
-    one = batch * n * n * 4
-    scores = torch.randn(batch, n, n).requires_grad_()
-    weights = torch.randn(batch, n, n)
-    warm = torch.randn(2, n, n).requires_grad_()
-    torch.autograd.grad(sinkhorn(warm, 2).sum(), warm)
-    ours = peak_during(lambda: torch.autograd.grad(sinkhorn(scores, iterations), scores, weights))
-    others = (
-        peak_during(lambda: torch.autograd.grad(plain_sinkhorn(scores, iterations), scores, weights)) if plain else None
-    )
-    vectors = (2 * iterations + 1) / n
-    return Peak(iterations, ours / one - 2, vectors, None if others is None else others / one - 2)
+OPERATORS: dict[str, Callable[[Tensor, int], Tensor]] = {"ours": sinkhorn, "plain": plain_sinkhorn}
+
+
+def growth(operator: str, iterations: int, batch: int, n: int) -> float:
+    """In this process: growth during forward + backward, in batches of matrices, less the output and the gradient."""
+    scores, weights = torch.randn(batch, n, n).requires_grad_(), torch.randn(batch, n, n)
+    run = OPERATORS[operator]
+    warm = torch.randn(256, 64, 64).requires_grad_()  # loads the code and starts the threads, some 30 MB
+    torch.autograd.grad(run(warm, iterations), warm, torch.ones_like(warm))
+    return peak_during(lambda: torch.autograd.grad(run(scores, iterations), scores, weights)) / (batch * n * n * 4) - 2
+
+
+def measure(iterations: int, batch: int = 24, n: int = 1000, plain: bool = True) -> Peak:
+    """Each in a process of its own, whose allocator has nothing left over to give."""
+
+    def fresh(operator: str) -> float:
+        command = [sys.executable, "-m", "unshuffle.bench.memory", operator, str(iterations), str(batch), str(n)]
+        return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    return Peak(iterations, fresh("ours"), (2 * iterations + 1) / n, fresh("plain") if plain else None)
 
 
 FIRST_CALL = """
@@ -89,3 +97,7 @@ def first_calls() -> dict[str, float]:
             )
             times.append([float(x) for x in done.stdout.split()])
     return {"import": times[1][0], "first_process": times[0][1], "second_process": times[1][1]}
+
+
+if __name__ == "__main__":
+    print(growth(sys.argv[1], *(int(x) for x in sys.argv[2:])))

@@ -6,6 +6,7 @@ import json
 import platform
 import sys
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +19,7 @@ from .common import Json, Out, Quiet, save_figure, write_atomic
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Quick = Annotated[bool, typer.Option("--quick", help="Fewer sizes and turns: about a minute.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Small sizes only: half a minute instead of several.")]
 
 
 def bench(
@@ -45,36 +46,34 @@ def bench(
 
 def collect(quick: bool, console: Console) -> dict[str, Any]:
     """All measurements as plain data."""
-    import numba
     import torch
 
     from ..bench import memory, speed, step
+    from ..operators._jit import have_numba
 
-    seconds = 0.3 if quick else 2.0
+    seconds = 0.1 if quick else 2.0
     with console.status("") as status:
         rows = []
-        for case in speed.CASES[:3] if quick else speed.CASES:
+        for case in speed.CASES[:2] if quick else speed.CASES:
             status.update(f"forward + backward, {case}")
             rows.append(speed.measure(*case, seconds=seconds).as_dict())
         steps = []
-        for case in step.CASES[:1] if quick else step.CASES:
+        for case in ((64, 50),) if quick else step.CASES:
             status.update(f"training step, {case}")
             found = step.measure(*case, seconds=2 * seconds)
             steps.append(asdict(found) | {"ratio": found.ratio, "overhead": found.overhead})
-        status.update("memory")
-        peaks = (
-            [asdict(memory.measure(t, plain=t == 10)) for t in ((10, 100) if quick else (10, 100, 1000))]
-            if _linux()
-            else []
-        )
+        peaks = []
+        for iterations in () if sys.platform != "linux" else (10, 100) if quick else (10, 100, 1000):
+            status.update(f"memory, T = {iterations}")
+            peaks.append(asdict(memory.measure(iterations, n=600 if quick else 1000, plain=iterations == 10)))
         growths = []
-        for n in (10, 100, 1000) if quick else (10, 20, 30, 50, 100, 200, 300, 500, 1000, 2000, 4000):
+        for n in (10, 100) if quick else (10, 20, 30, 50, 100, 200, 300, 500, 1000, 2000, 4000):
             status.update(f"growth, n = {n}")
             growths.append(asdict(speed.growth(n)))
         status.update("first call")
-        first = memory.first_calls()
+        first = {} if quick else memory.first_calls()
     machine = {"cores": torch.get_num_threads(), "processor": platform.machine(), "python": platform.python_version()}
-    versions = {"torch": torch.__version__, "numba": numba.__version__}
+    versions = {"torch": torch.__version__, "numba": version("numba") if have_numba else "not in use"}
     return {
         "machine": machine | versions,
         "speed": rows,
@@ -83,10 +82,6 @@ def collect(quick: bool, console: Console) -> dict[str, Any]:
         "growth": growths,
         "first": first,
     }
-
-
-def _linux() -> bool:
-    return sys.platform == "linux"
 
 
 def tables(results: dict[str, Any]) -> list[Table]:
@@ -108,7 +103,7 @@ def tables(results: dict[str, Any]) -> list[Table]:
             f"{r['ratio']:.1f}",
             f"{100 * r['overhead']:.0f} %",
         )
-    peaks = _table("Peak memory beyond input, output and gradient, in matrices per batch entry (8 x 1000 x 1000)",
+    peaks = _table("Peak memory beyond input, output and gradient, in matrices per batch entry",
                    "T", "ours", "of it vectors", "plain loop")  # fmt: skip
     for r in results["memory"]:
         plain = "-" if r["plain"] is None else f"{r['plain']:.1f}"
@@ -125,6 +120,8 @@ def tables(results: dict[str, Any]) -> list[Table]:
             f"{100 * r['share_of_roofline']:.0f} %",
             r["limited_by"],
         )
+    if not results["first"]:
+        return [speeds, steps, peaks, growth]
     first = _table("Seconds", "import", "first call, nothing compiled yet", "first call of the next process")
     first.add_row(*(f"{results['first'][k]:.1f}" for k in ("import", "first_process", "second_process")))
     return [speeds, steps, peaks, growth, first]

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from .. import __version__
-from ..shapes import BadInput
+from ..errors import BadInput
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,0 +1,119 @@
+"""The package as a stranger meets it: installed from a wheel, without numba, and on the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+import unshuffle
+
+ROOT = Path(__file__).parent.parent
+CHECKOUT = (ROOT / "pyproject.toml").exists()
+
+
+def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=300)
+
+
+def cli(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return run(sys.executable, "-m", "unshuffle", *arguments, **environment)
+
+
+def test_version_and_help_are_quick_and_need_no_torch():
+    done = cli("--version")
+    assert done.stdout.strip() == f"unshuffle {unshuffle.__version__}"
+    listing = cli("--help")
+    assert listing.returncode == 0
+    for command in ("jigsaw", "strips", "tour", "seriate", "demo", "bench"):
+        assert command in listing.stdout
+    code = "import sys, unshuffle; from unshuffle.cli.common import build; build(None); print('torch' in sys.modules)"
+    assert run(sys.executable, "-c", code).stdout.strip() == "False"
+
+
+def test_a_typo_is_answered_with_a_suggestion():
+    done = cli("jigsw")
+    assert done.returncode == 2
+    assert "jigsaw" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["jigsaw", "strips", "tour", "seriate", "demo", "bench"])
+def test_every_command_has_help_with_an_example(command):
+    done = cli(command, "--help")
+    assert done.returncode == 0, done.stderr
+    assert "xample" in done.stdout
+    for option in ("--json", "--out"):
+        assert option in done.stdout
+
+
+def test_everything_works_without_numba_with_one_warning():
+    code = """
+import warnings
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    import torch, unshuffle as us
+    s = torch.randn(3, 8, 8, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: us.sinkhorn(x, 5), (s,))
+    P = us.gumbel_sinkhorn(s, 2.0, samples=2, generator=torch.Generator().manual_seed(0))
+    us.kendall_tau(torch.arange(9), torch.randperm(9)); us.assign(s)
+    found = us.solve(us.Cycle(7), cost=torch.cdist(torch.rand(7, 2), torch.rand(7, 2)))
+told = [str(w.message) for w in seen if "numba" in str(w.message)]
+assert len(told) == 1 and "slower" in told[0], told
+print(",".join(f"{x:.12f}" for x in P.flatten()[:40].tolist()))
+"""
+    off = run(sys.executable, "-c", code, UNSHUFFLE_NUMBA="0")
+    assert off.returncode == 0, off.stderr
+    # and it is the same operator with the same noise
+    import torch
+
+    torch.manual_seed(torch.initial_seed())
+    check = code.replace('assert len(told) == 1 and "slower" in told[0], told', "").replace(
+        "s = torch.randn(3, 8, 8, dtype=torch.float64, requires_grad=True)",
+        "s = torch.linspace(-2, 2, 192, dtype=torch.float64).sin().mul(3).reshape(3, 8, 8).requires_grad_()",
+    )
+    first, second = (run(sys.executable, "-c", check, UNSHUFFLE_NUMBA=switch) for switch in ("0", "1"))
+    assert first.returncode == second.returncode == 0, first.stderr + second.stderr
+    a, b = ([float(x) for x in done.stdout.split(",")] for done in (first, second))
+    assert a == pytest.approx(b, abs=1e-6)
+
+
+@pytest.mark.skipif(not CHECKOUT, reason="needs the source tree")
+def test_wheel_installs_and_runs_elsewhere(tmp_path):
+    """Built, installed into an empty environment (dependencies are lent by this one) and used from there."""
+    built = run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--quiet", "-w", str(tmp_path), str(ROOT))
+    assert built.returncode == 0, built.stderr
+    (wheel,) = tmp_path.glob("unshuffle-*.whl")
+    venv.create(tmp_path / "env", with_pip=False)
+    python = tmp_path / "env" / "bin" / "python"
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    site = tmp_path / "env" / "lib" / version / "site-packages"
+    install = run(sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--quiet", str(wheel))
+    assert install.returncode == 0, install.stderr
+    import torch
+
+    (site / "lent.pth").write_text(str(Path(torch.__file__).parent.parent) + "\n")
+    script = tmp_path / "env" / "bin" / "unshuffle"
+    assert run(str(script), "--version").stdout.strip() == f"unshuffle {unshuffle.__version__}"
+    code = "import unshuffle as us, torch; print(us.__file__); us.sinkhorn(torch.randn(3, 3))"
+    used = run(str(python), "-W", "error", "-c", code)
+    assert used.returncode == 0, used.stderr
+    assert str(site) in used.stdout
+    assert (site / "unshuffle" / "py.typed").exists()
+
+
+@pytest.mark.slow
+def test_bench_measures_and_saves(tmp_path):
+    done = cli("bench", "--quick", "--json", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    results = json.loads(done.stdout)
+    assert json.loads((tmp_path / "bench.json").read_text()) == results
+    assert (tmp_path / "bench.png").stat().st_size > 10_000
+    assert all(row["ratio"] > 1 for row in results["speed"] + results["step"])
+    for row in results["memory"]:
+        assert row["ours"] < row["vectors"] + 1.2, "more than one further matrix"
