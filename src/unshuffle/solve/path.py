@@ -4,7 +4,8 @@ Three things, each with the best of what came before in hand:
 
 1. orders that follow the data (`path_starts`), each melted locally and annealed again in a band around it (`operators.band`);
 2. for short paths, annealing of all items from nothing;
-3. rounds in which the links that the best orders share are kept and the chains between them annealed anew (`chains`).
+3. rounds in which the links that the best orders share are kept and the chains between them annealed anew (`chains`); a
+   handful of chains, or of pieces of the best order cut at its dearest links, is arranged by trying all ways.
 
 Every order that was decoded on the way, starts included, is a candidate, and the lowest energy wins: the result is never
 worse than ``init`` or than any of the starts.
@@ -24,7 +25,7 @@ from torch import Tensor
 from ..operators.assignment import assign
 from ..operators.band import Band, band_around, band_dense, band_places, band_step
 from ..structure.layouts import Path
-from .chains import GAMMA, anneal_chains, common_chains
+from .chains import FEW, GAMMA, anneal_chains, best_arrangement, common_chains
 from .path_starts import NEIGHBOURS, geodesic_order, in_units
 from .solution import Runs
 from .watch import Watch
@@ -42,7 +43,6 @@ MANY = 100  # chains for which a batch has the runs asked for: fewer of longer p
 ROUNDS = 12
 ELITE = 6  # orders that must agree on a link
 RUNS = 16
-FEW = 6
 CONFIDENCE = 3.0  # beta at which the found order is asked how firmly it holds
 
 
@@ -68,7 +68,9 @@ def solve_path(
     search.from_starts(_starts(search, init), watch)
     if allowed is None:
         search.from_nothing(count, generator, watch)
+        search.rearranged()
         search.rounds(count, generator, watch)
+        search.rearranged()
     return search.result(count)
 
 
@@ -182,12 +184,23 @@ class _Search:
             if not watch.stopped:
                 self.add([self.reanneal(self.best, *HEATS[-1], stage)])
             if self.candidates[0][0] >= before - 1e-9 * abs(before):
-                elite -= 2
+                elite -= 1
                 if elite < 2:
                     return
 
+    def rearranged(self) -> None:
+        """Cut the best order at its dearest links, put the pieces together in the best way; again while that helps."""
+        for _ in range(self.n):
+            before, order = self.candidates[0]
+            if self.watch.stopped or self.n <= FEW:
+                return
+            dear = np.sort(np.argsort(self.cost[order[:-1], order[1:]])[-(FEW - 1) :]) + 1
+            self.add([best_arrangement(self.cost, np.split(order, dear), self.symmetric)])
+            if self.candidates[0][0] >= before - 1e-9 * abs(before):
+                return
+
     def batch(self, chains: list[np.ndarray], runs: int, generator: torch.Generator, stage: str) -> None:
-        self.last = anneal_chains(
+        found = anneal_chains(
             self.cost,
             chains,
             symmetric=self.symmetric,
@@ -196,7 +209,8 @@ class _Search:
             watch=self.watch,
             stage=stage,
         )
-        self.add(self.last)
+        self.add(found)
+        self.last = found if len(found) > 1 or not self.last else self.last
 
     def _disputed(self, elite: int) -> list[np.ndarray] | None:
         """The chains that the best orders agree on, or None when there is nothing left to decide."""

@@ -91,13 +91,16 @@ def find_paper(pictures: list[tuple[str, Image.Image]]) -> list[Strip]:
     factor = max(1, round(tallest / TALL))
     reduced = [(name, image, _reduced(image, factor)) for name, image in pictures]
     clear = all(colour.shape[2] == 4 and (colour[..., 3] < 0.5).any() for _, _, colour in reduced)
-    masks = [c[..., 3] for _, _, c in reduced] if clear else _by_background([c[..., :3] for _, _, c in reduced])
+    if clear:
+        masks, least = [c[..., 3] for _, _, c in reduced], 0.5
+    else:
+        masks, least = _by_background([c[..., :3] for _, _, c in reduced])
     strips = []
     for (name, image, colour), mask in zip(reduced, masks, strict=True):
         rows = np.flatnonzero((mask > 0.5).any(axis=1))
         if not rows.size:
             raise BadInput(f"No paper was found in {name}: all of it looks like background.")
-        left, right = _edge(mask), mask.shape[1] - 1 - _edge(mask[:, ::-1])
+        left, right = _edge(mask, least), mask.shape[1] - 1 - _edge(mask[:, ::-1], least)
         strips.append(Strip(name, image, colour[..., :3].mean(2), mask, left, right, int(rows[0]), int(rows[-1]) + 1))
     return strips
 
@@ -114,19 +117,22 @@ def _reduced(image: Image.Image, factor: int) -> Float[np.ndarray, "height width
     return np.asarray(small, dtype=np.float64) / 255
 
 
-def _by_background(colours: list[Float[np.ndarray, "height width 3"]]) -> list[Float[np.ndarray, "height width"]]:
-    """How much of each pixel is not background, 0 to 1. All paper if the borders show no background."""
+def _by_background(colours: list[np.ndarray]) -> tuple[list[np.ndarray], float]:
+    """How much of each pixel is not background, 0 to 1, and how much the edge of the paper is at least.
+
+    All is paper if the borders show no background. Print is as unlike a white background as can be, but may be like a black one.
+    """
     border = np.concatenate([c[:, side].reshape(-1, 3) for c in colours for side in (0, -1)])
     levels, counts = np.unique((border * 255).round().astype(int), axis=0, return_counts=True)
     ground = levels[counts.argmax()] / 255
     paper = np.median(np.concatenate([_middles(c, ground) for c in colours]), axis=0)
     apart = float(np.abs(ground - paper).max())
     if not apart > 3 / 255:  # the borders look like the paper: strips that were cut out without a margin
-        return [np.ones(c.shape[:2]) for c in colours]
+        return [np.ones(c.shape[:2]) for c in colours], 0.5
     masks = [(np.abs(c - ground).max(axis=2) / apart).clip(0, 1) for c in colours]
     if apart < 40 / 255:  # little contrast, as of white paper on white: noise would look like paper
         masks = [median_filter(m, (5, 1)) for m in masks]
-    return masks
+    return masks, 0.1 if ground.mean() < paper.mean() else 0.5
 
 
 def _middles(colour: Float[np.ndarray, "height width 3"], ground: np.ndarray) -> Float[np.ndarray, "rows 3"]:
@@ -138,18 +144,18 @@ def _middles(colour: Float[np.ndarray, "height width 3"], ground: np.ndarray) ->
     return colour[rows, (first + last) // 2]
 
 
-def _edge(mask: Float[np.ndarray, "height width"]) -> Float[np.ndarray, "height"]:
+def _edge(mask: Float[np.ndarray, "height width"], least: float) -> Float[np.ndarray, "height"]:
     """Where each row's paper begins, from the left, between pixels.
 
-    The first pixel that is not background (0.08) and the one after it give the row's own level, and half of it is the edge:
-    a fixed level would draw the edge inwards wherever dark print touches the cut, on a black background.
+    The first pixel that is not background and the one after it give the row's own level, and half of it is the edge, but
+    not less than ``least``: on black, a fixed level would draw the edge inwards wherever dark print touches the cut.
     """
     height, width = mask.shape
     row = np.arange(height)
-    some = mask > 0.08
+    some = mask > 0.8 * least
     has = some.any(axis=1)
     first = some.argmax(axis=1)
-    level = np.maximum(0.5 * np.maximum(mask[row, first], mask[row, np.minimum(first + 1, width - 1)]), 0.1)
+    level = np.maximum(0.5 * np.maximum(mask[row, first], mask[row, np.minimum(first + 1, width - 1)]), least)
     beyond = (mask > level[:, None]) & (np.arange(width) >= first[:, None])
     place = beyond.argmax(axis=1)
     before = np.where(place > 0, mask[row, np.maximum(place - 1, 0)], 0.0)
