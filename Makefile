@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench clean help
+.PHONY: demo test lint bench bars paper-numbers clean help
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## */\t/' | expand -t 18
@@ -31,6 +31,13 @@ lint: $(READY)   ## ruff and pyright only, with repairs
 
 bench: $(READY)  ## speed and memory of the operator and of a training step
 	$(BIN)/unshuffle bench --out results/bench
+
+bars: $(READY)   ## what the solver reaches on real data: make bars DATA=folder (takes an hour or more)
+	@test -n "$(DATA)" || { echo "say where the data is: make bars DATA=folder"; exit 1; }
+	for problem in tours qap jigsaw strips seriation; do $(BIN)/python benchmarks/solve_$$problem.py --data $(DATA) || exit 1; done
+
+paper-numbers: $(READY)  ## the numbers that docs/choosing.md, concepts.md and reproducing.md quote
+	for study in mechanism baselines controller choosing; do $(BIN)/python benchmarks/$$study.py || exit 1; done
 
 clean:           ## remove the virtual environment and caches
 	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .hypothesis
