@@ -14,7 +14,7 @@ from ._engine import perturbed_sinkhorn
 from ._philox import new_key
 from .assignment import masked
 from .permutation import square
-from .sinkhorn import _check_iterations, sinkhorn
+from .sinkhorn import _check_iterations
 
 
 def gumbel_sinkhorn(
@@ -44,7 +44,7 @@ def gumbel_sinkhorn(
     scores = masked(scores, allowed)
     if local is not None:
         with torch.no_grad():
-            settled = sinkhorn(beta.detach() * scores.detach(), iterations)
+            settled = perturbed_sinkhorn(scores.detach(), beta.detach(), iterations=iterations)
         beta = as_beta(local(settled, beta, allowed), scores)
     return perturbed_sinkhorn(
         scores,
