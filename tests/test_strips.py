@@ -77,8 +77,8 @@ def test_a_page_comes_back_on_any_background(ground: float) -> None:
 
 def test_shape_alone_is_enough_on_blank_paper() -> None:
     blank = np.full((520, 330), 240.0) + np.random.default_rng(0).normal(0, 1, (520, 330))
-    strips = find_paper(named(shred(blank, 0.0, rough=1.5, seed=3)))
-    cost = strip_cost(strips, StripCost(print_weight=0.0)) + torch.eye(COUNT) * 1e9
+    strips = find_paper(named(shred(blank, 0.0, rough=1.5, shifts=False, seed=3)))
+    cost = strip_cost(strips, StripCost(print_weight=0.0, shifts=0)) + torch.eye(COUNT) * 1e9
     assert (cost[:-1].argmin(1) == torch.arange(1, COUNT)).double().mean() >= 0.8
     found = solved(shred(blank, 0.0, rough=1.5, seed=3))
     assert np.mean(np.diff(found) == 1) >= 0.8  # nothing tells where the page begins: margins are blank too
