@@ -111,8 +111,9 @@ def _guarded(function: Callable[..., None], debug: bool) -> Callable[..., None]:
             raise typer.Exit(130) from None
 
     # typer reads real types, not the strings that `from __future__ import annotations` leaves
-    call.__signature__ = inspect.signature(function, eval_str=True)  # pyright: ignore[reportFunctionMemberAccess]
-    call.__annotations__ = {k: p.annotation for k, p in call.__signature__.parameters.items()}  # pyright: ignore[reportFunctionMemberAccess]
+    signature = inspect.signature(function, eval_str=True)
+    vars(call)["__signature__"] = signature
+    call.__annotations__ = {name: p.annotation for name, p in signature.parameters.items()}
     return call
 
 

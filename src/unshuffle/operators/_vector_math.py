@@ -19,7 +19,7 @@ from ._jit import FASTMATH
 intrinsic: Any = extending.intrinsic  # for type checkers: it swallows the first parameter
 
 # a call in the middle of a loop would keep the loop scalar
-INLINE = {"forceinline": True, "fastmath": FASTMATH, "error_model": "numpy"}
+INLINE: Any = {"forceinline": True, "fastmath": FASTMATH, "error_model": "numpy"}
 
 LOG2E = np.float32(1.4426950408889634)
 LN2_HIGH = np.float32(0.693359375)

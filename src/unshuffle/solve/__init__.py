@@ -106,7 +106,8 @@ def _solver(problem: Any, costs: Any, items: Any) -> tuple[Callable[..., Runs], 
     from .loss import as_items, solve_loss
 
     things = as_items(items)
-    return partial(solve_loss, problem, things), len(things)
+    loss: Any = problem
+    return partial(solve_loss, loss, things), len(things)
 
 
 def _polish(problem: Any, costs: Any, found: Runs, allowed: Tensor | None) -> tuple[Tensor, float]:
