@@ -244,7 +244,11 @@ class LocalTemperature:
         return 1 + self.max_boost * rows.clamp(0, 1), 1 + self.max_boost * columns.clamp(0, 1)
 
     def __call__(self, Q: Square, beta0: Beta, allowed: Allowed | None = None) -> Field:
-        return beta0 * relative_field(self, Q, allowed)
+        field = relative_field(self, Q, allowed)
+        wants_gradient = field.requires_grad or (isinstance(beta0, Tensor) and beta0.requires_grad)
+        return (
+            beta0 * field if wants_gradient else field.mul_(beta0)
+        )  # in place: to allocate costs more than to multiply
 
 
 def _takes_mask(signal: Callable[..., tuple[Tensor, Tensor]]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,7 @@ LIMITS = {
 }
 
 
-SMALL = 20  # up to this size, eight matrices share the vector registers
+SMALL = range(3, 21)  # for these sizes eight matrices share the vector registers
 
 
 class Unusable(Exception):
@@ -71,7 +72,7 @@ def problem(scores: Tensor, beta: Tensor | None, noise: float, key: tuple[int, i
 
 def _empty(shape: tuple[int, ...], dtype: torch.dtype) -> np.ndarray:
     """Memory for a result. From 4 MB on numpy asks for huge pages and torch does not; below, torch's allocator is quicker."""
-    if np.prod(shape) * dtype.itemsize < 2**22:
+    if math.prod(shape) * dtype.itemsize < 2**22:
         return torch.empty(shape, dtype=dtype).numpy()
     return np.empty(shape, np.float32 if dtype == torch.float32 else np.float64)
 
@@ -99,14 +100,14 @@ class KernelSinkhorn(torch.autograd.Function):
         given = problem(scores, beta, noise, key)
         batch, samples = len(given.scores), draws or 1
         P = _empty((samples * batch, n, n), scores.dtype)
-        soft = torch.from_numpy(P).reshape(scores.shape if draws is None else (draws, *scores.shape))
+        soft = torch.from_numpy(P.reshape(scores.shape if draws is None else (draws, *scores.shape)))
         u = np.empty((samples * batch, iterations, n), P.dtype)
         v = np.empty((samples * batch, iterations + 1, n), P.dtype)
         used, seen = np.zeros(samples * batch, np.int64), np.zeros(4, np.int64)
         rest = (P, u, v, used, seen, LIMITS[scores.dtype])
         stop = P.dtype.type(-1 if tolerance is None else tolerance)
         work = P.size * (10.0 + 2 * iterations)
-        groups = samples * (batch // WIDTH) if n <= SMALL and tolerance is None else 0
+        groups = samples * (batch // WIDTH) if n in SMALL and tolerance is None else 0
         if groups:
             in_chunks(lambda low, high: _packed.forward_packed(*given.arguments, *rest, low, high), groups, work / 4)
         if not groups or batch % WIDTH or seen[_numba.HARD]:
@@ -149,7 +150,7 @@ def _backward(
         in_chunks(lambda low, high: _numba.backward(*given.arguments, *rest, low, high), shares * batch, work)
     if ctx.hard is not None:
         ctx.hard.backward(given, P, G, outs)
-    back = torch.from_numpy(to_scores.sum(0) if shares > 1 else to_scores).reshape(scores.shape)
+    back = torch.from_numpy((to_scores.sum(0) if shares > 1 else to_scores).reshape(scores.shape))
     if wanted is None:
         return back, None
     if is_field(wanted):

@@ -131,11 +131,78 @@ def packed_gradient(typing, D, P, G, n, a, s, r, c, iterations):
     return types.void(D, P, G, n, a, s, r, c, iterations), generate
 
 
-@njit
-def _pack(tmp, X):
-    for e in range(tmp.shape[1]):
+def _transposed(emit: _Emit, rows: list[Any]) -> list[Any]:
+    """The 8 x 8 transpose of eight vectors: three rounds that swap ever larger blocks off the diagonal."""
+    for d in (1, 2, 4):
+        low = ir.Constant(
+            ir.VectorType(ir.IntType(32), WIDTH), [k if not k & d else WIDTH + k - d for k in range(WIDTH)]
+        )
+        high = ir.Constant(low.type, [k + d if not k & d else WIDTH + k for k in range(WIDTH)])
+        old = list(rows)
         for k in range(WIDTH):
-            X[e * WIDTH + k] = tmp[k, e]
+            if not k & d:
+                rows[k] = emit.builder.shuffle_vector(old[k], old[k + d], low)
+                rows[k + d] = emit.builder.shuffle_vector(old[k], old[k + d], high)
+    return rows
+
+
+def _copy_transposed(emit: _Emit, separate: Any, packed: Any, count: Any, pack: bool) -> None:
+    """Between eight matrices one after the other and one packed, 64 numbers at a time; the last block may overlap."""
+    b, eight = emit.builder, emit.number(WIDTH)
+    last = b.sub(count, eight)
+    with cgutils.for_range_slice(b, emit.number(0), count, eight, emit.index) as (start, _):
+        e = b.select(b.icmp_signed("<", start, last), start, last)
+        alone = [b.add(b.mul(emit.number(k), count), e) for k in range(WIDTH)]
+        together = [b.mul(b.add(e, emit.number(k)), eight) for k in range(WIDTH)]
+        source, target = ((separate, alone), (packed, together)) if pack else ((packed, together), (separate, alone))
+        rows = _transposed(emit, [emit.load(source[0], place, emit.vector) for place in source[1]])
+        for row, place in zip(rows, target[1], strict=True):
+            emit.store(row, target[0], place)
+
+
+@intrinsic
+def packed_from(typing, matrices, X, count):
+    """X (count, 8) from matrices (8, count); count >= 8."""
+
+    def generate(context, builder, signature, arguments):
+        emit = _Emit(context, builder, X.dtype)
+        _copy_transposed(emit, emit.data(matrices, arguments[0]), emit.data(X, arguments[1]), arguments[2], True)
+        return context.get_dummy_value()
+
+    return types.void(matrices, X, count), generate
+
+
+@intrinsic
+def packed_into(typing, X, matrices, count):
+    """matrices (8, count) from X (count, 8); count >= 8."""
+
+    def generate(context, builder, signature, arguments):
+        emit = _Emit(context, builder, X.dtype)
+        _copy_transposed(emit, emit.data(matrices, arguments[1]), emit.data(X, arguments[0]), arguments[2], False)
+        return context.get_dummy_value()
+
+    return types.void(X, matrices, count), generate
+
+
+@intrinsic
+def packed_scale(typing, X, n, u, v):
+    """X_ij *= u_i v_j."""
+
+    def generate(context, builder, signature, arguments):
+        emit = _Emit(context, builder, X.dtype)
+        b, eight = builder, emit.number(WIDTH)
+        x, left, right = (emit.data(X, arguments[k]) for k in (0, 2, 3))
+        with cgutils.for_range(b, arguments[1], intp=emit.index) as row:
+            factor = emit.load(left, b.mul(row.index, eight), emit.vector)
+            line = b.mul(row.index, b.mul(arguments[1], eight))
+            with cgutils.for_range(b, arguments[1], intp=emit.index) as column:
+                j = b.mul(column.index, eight)
+                here = b.add(line, j)
+                scale = b.fmul(factor, emit.load(right, j, emit.vector), flags=FLAGS)
+                emit.store(b.fmul(emit.load(x, here, emit.vector), scale, flags=FLAGS), x, here)
+        return context.get_dummy_value()
+
+    return types.void(X, n, u, v), generate
 
 
 @njit(fastmath={"nnan", "nsz", "reassoc"})
@@ -177,14 +244,6 @@ def _iterate(X, n, u, v, totals, sums, limits):
     return fine and most_row / least_row * most_column / least_column < limits[2]
 
 
-@njit(fastmath=True)
-def _unpack_soft(X, n, k, u, v, P):
-    for i in range(n):
-        w = u[i * WIDTH + k]
-        for j in range(n):
-            P[i, j] = X[(i * n + j) * WIDTH + k] * w * v[j * WIDTH + k]
-
-
 @njit
 def forward_packed(scores, beta, field, noise, k0, k1, soft, u, v, used, seen, limits, low, high):
     """Groups low..high-1 of eight neighbours in the batch; ``used`` becomes -T for a packed group, else it stays 0.
@@ -205,7 +264,7 @@ def forward_packed(scores, beta, field, noise, k0, k1, soft, u, v, used, seen, l
         for k in range(WIDTH):
             own = field[(b0 + k) % field.shape[0]] if field.shape[0] else nothing
             logits(tmp[k], scores[b0 + k], beta[b0 + k], own, noise, words, m0 + k, k0, k1)
-        _pack(tmp, X)
+        packed_from(tmp, X, n * n)
         if _any_forbidden(X):
             seen[FORBIDDEN] = 1
         packed_center(X, n)
@@ -214,9 +273,9 @@ def forward_packed(scores, beta, field, noise, k0, k1, soft, u, v, used, seen, l
         own_v = v[m0 : m0 + WIDTH].reshape(T + 1, n * WIDTH)
         own_v[0] = 1
         if _iterate(X, n, own_u, own_v, totals, sums, limits):
-            for k in range(WIDTH):
-                _unpack_soft(X, n, k, own_u[T - 1], own_v[T], soft[m0 + k])
-                used[m0 + k] = -T
+            packed_scale(X, n, own_u[T - 1], own_v[T])
+            packed_into(X, soft[m0 : m0 + WIDTH], n * n)
+            used[m0 : m0 + WIDTH] = -T
             seen[PACKED] = 1
         else:
             seen[HARD] = 1
@@ -266,7 +325,7 @@ def backward_packed(
     sums = np.empty(n * WIDTH, soft.dtype)
     P, G = np.empty(n * n * WIDTH, soft.dtype), np.empty(n * n * WIDTH, soft.dtype)
     D = np.empty(n * n * WIDTH, soft.dtype)
-    x, flat = np.empty(n * n, soft.dtype), np.empty(n * n, soft.dtype)
+    x, tmp = np.empty(n * n, soft.dtype), np.empty((WIDTH, n * n), soft.dtype)
     words = new_words(n)
     nothing = x[:0]
     for job in range(low, high):
@@ -275,18 +334,17 @@ def backward_packed(
             m0 = sample * batch + b0
             if used[m0] >= 0:
                 continue
-            _pack(soft[m0 : m0 + WIDTH].reshape(WIDTH, n * n), P)
-            _pack(grad[m0 : m0 + WIDTH].reshape(WIDTH, n * n), G)
+            packed_from(soft[m0 : m0 + WIDTH], P, n * n)
+            packed_from(grad[m0 : m0 + WIDTH], G, n * n)
             own_u = u[m0 : m0 + WIDTH].reshape(T, n * WIDTH)
             own_v = v[m0 : m0 + WIDTH].reshape(T + 1, n * WIDTH)
             _recursion(P, G, n, own_u, own_v, a, c, r, s, f_bar, g_bar, sums, D)
             packed_gradient(D, P, G, n, a.reshape(-1), s.reshape(-1), r.reshape(-1), c.reshape(-1), T)
+            packed_into(D, tmp, n * n)
             for k in range(WIDTH):
                 b = b0 + k
-                for e in range(n * n):
-                    flat[e] = D[e * WIDTH + k]
                 spend(
-                    flat, scores[b], beta[b], field[b % field.shape[0]] if field.shape[0] else nothing, noise, words, x,
+                    tmp[k], scores[b], beta[b], field[b % field.shape[0]] if field.shape[0] else nothing, noise, words, x,
                     m0 + k, k0, k1, to_scores[share, b], to_beta[share, b : b + 1] if to_beta.shape[0] else nothing,
                     to_field[share, b] if to_field.shape[0] else nothing, not filled[share, b],
                 )  # fmt: skip
