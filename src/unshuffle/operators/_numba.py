@@ -18,7 +18,7 @@ import numpy as np
 from ._jit import njit
 from ._philox import M0, M1, ROUNDS, W0, W1, rows_at_once
 from ._simd import add_four, four_dots, four_gradient_rows
-from ._vector_math import exp_below, log_of
+from ._vector_math import exp_below, gumbel_of
 
 _M0, _M1 = np.uint64(M0), np.uint64(M1)
 _W0, _W1 = np.uint32(W0), np.uint32(W1)
@@ -55,11 +55,9 @@ def _gumbel(words, out, group, matrix, k0, k1):
         words[k + q] = c1
         words[k + 2 * q] = c2
         words[k + 3 * q] = c3
-    real = out.dtype.type
+    one = out.dtype.type(1)
     for j in range(count):
-        w = (real(np.int32(words[j] >> np.uint32(1))) + real(0.5)) * real(2.0**-31)  # uniform in (0, 1)
-        exponential = -log_of(max(real(1.0) - w, real(2.0**-26)), -w)
-        out[j] = -log_of(exponential, exponential - real(1.0))
+        out[j] = gumbel_of(np.int32(words[j] >> np.uint32(1)), one)
 
 
 @njit(fastmath=True)
