@@ -145,7 +145,8 @@ def draw(results: dict[str, Any]) -> Figure:
     left.set_title("forward + backward")
     left.tick_params(axis="x", labelsize=8)
     n = [r["n"] for r in results["growth"]]
-    right.loglog(n, [r["nanoseconds_per_entry_and_iteration"] for r in results["growth"]], "o-", color="tab:blue")
+    right.semilogx(n, [r["nanoseconds_per_entry_and_iteration"] for r in results["growth"]], "o-", color="tab:blue")
+    right.set_ylim(bottom=0)
     right.set_xlabel("n")
     right.set_ylabel("ns per entry and iteration")
     right.set_title("forward + backward, T = 10")
