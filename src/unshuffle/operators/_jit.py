@@ -27,8 +27,6 @@ if not have_numba:
         stacklevel=2,
     )
 
-prange = range
-
 
 def njit(function: Callable[..., Any] | None = None, *, fastmath: bool | set[str] = False) -> Any:
     """Compile at first use, keep the machine code on disk, release the GIL (threads are ours, see ``_threads``)."""

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from ..shapes import BadInput, Mask, Order, SoftPermutation
@@ -88,14 +88,6 @@ def _dense_ranks(values: Shaped[Tensor, "lists n"]) -> np.ndarray:
     steps = torch.zeros_like(where)
     steps[:, 1:] = (ordered[:, 1:] != ordered[:, :-1]).cumsum(-1)
     return torch.empty_like(where).scatter_(-1, where, steps).numpy()
-
-
-def as_order(order: Int[Tensor, "*batch n"]) -> Int[Tensor, "*batch n"]:
-    """The same order if every number 0..n-1 stands in it once; otherwise one sentence."""
-    n = order.shape[-1]
-    if not bool((order.sort(-1).values == torch.arange(n, device=order.device)).all()):
-        raise BadInput(f"An order must hold each of 0 to {n - 1} once.")
-    return order
 
 
 def square(scores: Tensor) -> Tensor:
