@@ -11,7 +11,7 @@ import unshuffle
 
 ROOT = Path(unshuffle.__file__).parent
 LAYERS = [  # from the ground up; modules of one layer may use each other
-    {"errors", "shapes"},
+    {"errors", "files", "shapes"},
     {"operators"},
     {"temperature", "learned_temperature", "structure", "metrics"},
     {"relaxations", "networks"},

@@ -7,9 +7,7 @@ import functools
 import inspect
 import io
 import json
-import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -21,6 +19,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from .. import __version__
 from ..errors import BadInput
+from ..files import write_atomic as write_atomic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -142,24 +141,6 @@ def progress(title: str, quiet: bool = False) -> Iterator[Callable[[Step], None]
             bar.update(task, now=f"{step.stage}  energy {step.energy:.6g}  entropy {step.entropy:.3f}")
 
         yield show
-
-
-def write_atomic(path: Path, data: bytes | str) -> Path:
-    """Write next to the target, then rename: a reader sees the old file or the new one, never half of one."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data.encode() if isinstance(data, str) else data)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)  # mkstemp makes it private
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return path
 
 
 def save_figure(figure: Figure, path: Path, dpi: int = 150) -> Path:
