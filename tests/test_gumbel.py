@@ -11,7 +11,7 @@ from scipy import stats
 from torch import Tensor
 
 import unshuffle as us
-from unshuffle.operators import _philox
+from unshuffle.operators import _engine, _philox
 from unshuffle.operators._jit import have_numba
 
 needs_numba = pytest.mark.skipif(not have_numba, reason="tests the kernel")
@@ -23,7 +23,7 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 def noise_of(samples: int, batch: int, n: int, seed: int = 0) -> Tensor:
     """The noise itself, taken out of a draw: one iteration of a single row and column normalisation hides it, so ask for it."""
-    return _philox.gumbel(samples * batch, n, _philox.new_key(seeded(seed)), torch.float64, torch.device("cpu"))
+    return _philox.gumbel(torch.arange(samples * batch), n, _philox.new_key(seeded(seed)), torch.float64)
 
 
 @needs_numba
@@ -31,13 +31,13 @@ def noise_of(samples: int, batch: int, n: int, seed: int = 0) -> Tensor:
 def test_the_kernel_draws_the_same_noise_as_torch(n):
     from unshuffle.operators import _numba
 
-    expected = _philox.gumbel(2, n, (123456789, 4000000000), torch.float64, torch.device("cpu"))[1]
+    expected = _philox.gumbel(torch.tensor([1]), n, (123456789, 4000000000), torch.float64)[0]
     for dtype, bound in ((np.float64, 1e-6), (np.float32, 5e-3)):
         got = np.empty(n * n, dtype)
         zeros = np.zeros(n * n, dtype)
         words = _numba.new_words(n)
-        key = np.uint32(123456789), np.uint32(4000000000)
-        _numba.logits(got, zeros, dtype(1), zeros[:0], dtype(1), words, 1, *key)
+        stream = tuple(np.uint32(word) for word in (123456789, 4000000000, 0, 1))
+        _numba.logits(got, zeros, dtype(1), zeros[:0], dtype(1), words, 1, stream)
         assert np.abs(got - expected.numpy().reshape(-1)).max() < bound
 
 
@@ -100,6 +100,38 @@ def test_seed_makes_it_repeatable_and_threads_do_not_matter():
     a = us.gumbel_sinkhorn(scores)
     torch.manual_seed(5)
     assert torch.equal(us.gumbel_sinkhorn(scores), a)
+
+
+def draw_in(how: str, scores: Tensor, beta: Tensor, **settings) -> tuple[Tensor, Tensor]:
+    """Five samples and the gradient of their squares, by the kernel or by torch."""
+    s = scores.clone().requires_grad_()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_engine, "have_numba", how == "kernel")
+        P = us.gumbel_sinkhorn(s, beta, samples=5, generator=seeded(4), **settings)
+        return P.detach(), torch.autograd.grad(P.square().sum(), s)[0]
+
+
+@pytest.mark.parametrize("how", [pytest.param("kernel", marks=needs_numba), "torch"])
+@pytest.mark.parametrize("shape", [(20, 6, 6), (6, 2, 30, 30), (2, 1, 1)])
+def test_processes_that_split_a_batch_draw_what_one_with_all_of_it_would(how, shape):
+    scores, beta = torch.randn(shape), 0.5 + torch.rand(shape)
+    scores[0] *= 300  # in log space
+    entries = shape[0]
+    cut = entries // 2
+    P, grad = draw_in(how, scores, beta)
+    a, b = slice(0, cut), slice(cut, entries)
+    parts = [draw_in(how, scores[k], beta[k], share=(k.start, entries)) for k in (a, b)]
+    torch.testing.assert_close(torch.cat([p for p, _ in parts], 1), P)
+    torch.testing.assert_close(torch.cat([g for _, g in parts]), grad)
+    relax = us.GumbelSinkhorn(us.Constant(2.0))
+    whole = relax(scores, generator=seeded(4))
+    torch.testing.assert_close(relax(scores[b], generator=seeded(4), share=(cut, entries)), whole[b])
+
+
+def test_a_share_must_fit_into_its_batch():
+    for share in ((-1, 4), (2, 3), (0, 1)):
+        with pytest.raises(us.BadInput, match="no room for 2 entries"):
+            us.gumbel_sinkhorn(torch.zeros(2, 3, 3), share=share)
 
 
 @pytest.mark.parametrize("shape", [(), (2, 1, 1), (6, 6), (2, 6, 6), (2, 6, 1), (1, 6), (1, 1, 1)])

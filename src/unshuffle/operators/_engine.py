@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..shapes import BadInput
 from ._jit import have_numba
+from ._philox import SILENT, Noise
 from ._torch import Perturb, TorchSinkhorn
 from .assignment import why_infeasible
 
@@ -21,26 +22,24 @@ def perturbed_sinkhorn(
     beta: Tensor | None = None,
     *,
     samples: int | None = None,
-    noise: float = 0.0,
-    key: tuple[int, int] = (0, 0),
+    noise: Noise = SILENT,
     iterations: int,
     tolerance: float | None = None,
 ) -> Tensor:
-    """Sinkhorn(beta * (scores + noise * g)); with ``samples``, that many draws in front of the batch."""
+    """Sinkhorn(beta * (scores + noise.scale * g)); with ``samples``, that many draws in front of the batch."""
     if scores.numel() == 0:
         return scores.expand(scores.shape if samples is None else (samples, *scores.shape))
     if have_numba and scores.device.type == "cpu":
-        return _through_kernel(scores, beta, samples, noise, key, iterations, tolerance)
-    return _through_torch(scores, beta, samples, noise, key, iterations, tolerance)
+        return _through_kernel(scores, beta, samples, noise, iterations, tolerance)
+    return _through_torch(scores, beta, samples, noise, iterations, tolerance)
 
 
 def _through_kernel(
-    scores: Tensor, beta: Tensor | None, samples: int | None, noise: float, key: tuple[int, int], iterations: int,
-    tolerance: float | None,
+    scores: Tensor, beta: Tensor | None, samples: int | None, noise: Noise, iterations: int, tolerance: float | None
 ) -> Tensor:  # fmt: skip
     forbidden: list[bool] = []
     try:
-        soft = KernelSinkhorn.apply(scores, beta, samples, noise, key, iterations, tolerance, forbidden)
+        soft = KernelSinkhorn.apply(scores, beta, samples, noise, iterations, tolerance, forbidden)
     except Unusable:
         check_finite(scores, "Scores")
         if beta is not None:
@@ -53,14 +52,13 @@ def _through_kernel(
 
 
 def _through_torch(
-    scores: Tensor, beta: Tensor | None, samples: int | None, noise: float, key: tuple[int, int], iterations: int,
-    tolerance: float | None,
+    scores: Tensor, beta: Tensor | None, samples: int | None, noise: Noise, iterations: int, tolerance: float | None
 ) -> Tensor:  # fmt: skip
     shape = scores.shape if samples is None else (samples, *scores.shape)
     check_finite(scores, "Scores")
     if beta is not None:
         check_finite(beta, "beta")
-    logits = scores if beta is None else Perturb.apply(scores, beta, shape, noise, key)
+    logits = scores if beta is None else Perturb.apply(scores, beta, shape, noise)
     soft: Tensor = TorchSinkhorn.apply(logits, iterations, tolerance)  # pyright: ignore[reportAssignmentType]
     check_feasible(scores, soft)
     return soft

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from . import _numba, _numba_hard, _packed
+from ._philox import Noise
 from ._simd import WIDTH
 from ._threads import in_chunks
 from ._torch import Perturb, second_order
@@ -38,18 +39,18 @@ class Problem:
     beta: np.ndarray  # (batch,)
     field: np.ndarray  # (0, 1 or batch, n * n)
     noise: np.generic
-    key: tuple[np.generic, np.generic]
+    stream: tuple[np.generic, ...]  # two words of the key, and the place in the whole batch
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        return self.scores, self.beta, self.field, self.noise, *self.key
+        return self.scores, self.beta, self.field, self.noise, self.stream
 
 
 def is_field(beta: Tensor | None) -> bool:
     return beta is not None and beta.shape[-2:].numel() > 1
 
 
-def problem(scores: Tensor, beta: Tensor | None, noise: float, key: tuple[int, int]) -> Problem:
+def problem(scores: Tensor, beta: Tensor | None, noise: Noise) -> Problem:
     batch, n = scores.shape[:-2], scores.shape[-1]
     real = np.float32 if scores.dtype == torch.float32 else np.float64
     count = batch.numel()
@@ -67,7 +68,8 @@ def problem(scores: Tensor, beta: Tensor | None, noise: float, key: tuple[int, i
             .numpy()
             .reshape(-1)
         )
-    return Problem(_flat(scores, n), each, field, real(noise), (np.uint32(key[0]), np.uint32(key[1])))
+    stream = tuple(np.uint32(word) for word in (*noise.key, noise.first, noise.total or count))
+    return Problem(_flat(scores, n), each, field, real(noise.scale), stream)
 
 
 def _empty(shape: tuple[int, ...], dtype: torch.dtype) -> np.ndarray:
@@ -90,14 +92,13 @@ class KernelSinkhorn(torch.autograd.Function):
         scores: Tensor,
         beta: Tensor | None,
         draws: int | None,
-        noise: float,
-        key: tuple[int, int],
+        noise: Noise,
         iterations: int,
         tolerance: float | None,
         report: list[bool],
     ) -> Tensor:
         n = scores.shape[-1]
-        given = problem(scores, beta, noise, key)
+        given = problem(scores, beta, noise)
         batch, samples = len(given.scores), draws or 1
         P = _empty((samples * batch, n, n), scores.dtype)
         soft = torch.from_numpy(P.reshape(scores.shape if draws is None else (draws, *scores.shape)))
@@ -115,7 +116,7 @@ class KernelSinkhorn(torch.autograd.Function):
             in_chunks(lambda low, high: _numba.forward(*given.arguments, stop, *rest, low, high), len(used), work)
         ctx.hard = Hard.solve(given, stop, P, used, iterations) if seen[_numba.HARD] else None
         report.append(bool(seen[_numba.FORBIDDEN]))
-        ctx.given, ctx.easy, ctx.settings = given, (u, v, used, seen), (samples, noise, key, iterations, tolerance)
+        ctx.given, ctx.easy, ctx.settings = given, (u, v, used, seen), (samples, noise, iterations, tolerance)
         ctx.save_for_backward(scores, beta, soft)
         return soft
 
@@ -126,13 +127,13 @@ class KernelSinkhorn(torch.autograd.Function):
             to_scores, to_beta = _differentiable(scores, beta, grads[0], soft.shape, *ctx.settings[1:])
         else:
             to_scores, to_beta = _backward(ctx, scores, beta if ctx.needs_input_grad[1] else None, soft, grads[0])
-        return to_scores, to_beta, None, None, None, None, None, None
+        return to_scores, to_beta, None, None, None, None, None
 
 
 def _backward(
     ctx: Any, scores: Tensor, wanted: Tensor | None, soft: Tensor, grad: Tensor
 ) -> tuple[Tensor, Tensor | None]:
-    given, samples, iterations = ctx.given, ctx.settings[0], ctx.settings[3]
+    given, samples, iterations = ctx.given, ctx.settings[0], ctx.settings[2]
     batch, n = len(given.scores), scores.shape[-1]
     shares = min(samples, -(-torch.get_num_threads() // batch))  # a small batch is split by samples instead
     P, G = (t.detach().contiguous().numpy().reshape(-1, n, n) for t in (soft, grad))
@@ -192,12 +193,12 @@ class Hard:
 
 
 def _differentiable(
-    scores: Tensor, beta: Tensor | None, grad: Tensor, shape: tuple[int, ...], noise: float, key: tuple[int, int],
-    iterations: int, tolerance: float | None,
+    scores: Tensor, beta: Tensor | None, grad: Tensor, shape: tuple[int, ...], noise: Noise, iterations: int,
+    tolerance: float | None,
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """The gradient as a function that can be differentiated again, through the plain loop."""
     if tolerance is not None:
         raise RuntimeError("Second derivatives need a fixed number of iterations: call sinkhorn without a tolerance.")
     with torch.enable_grad():
-        logits = scores.expand(shape) if beta is None else Perturb.apply(scores, beta, shape, noise, key)
+        logits = scores.expand(shape) if beta is None else Perturb.apply(scores, beta, shape, noise)
     return second_order([scores, beta], logits, iterations, grad)

@@ -34,6 +34,12 @@ def new_words(n):
     return np.empty(4 * ((rows_at_once(n) * n + 3) // 4), np.uint32)
 
 
+@njit
+def number_of(m, batch, stream):
+    """The number of matrix m in the whole batch, see ``_philox.Noise``; stream = (two words of the key, first, total)."""
+    return m // batch * np.int64(stream[3]) + np.int64(stream[2]) + m % batch
+
+
 @njit(fastmath=True)
 def _gumbel(words, out, group, matrix, k0, k1):
     """Gumbel(0, 1) noise of one group of rows, flat; see ``_philox`` for which word serves which entry."""
@@ -82,7 +88,7 @@ def _scale_without_noise(x, scores, beta, field):
 
 
 @njit
-def logits(x, scores, beta, field, noise, words, matrix, k0, k1):
+def logits(x, scores, beta, field, noise, words, matrix, stream):
     """x = beta * (scores + noise * g) for one matrix, all flat, group of rows by group of rows."""
     if noise == 0:
         _scale_without_noise(x, scores, beta, field)
@@ -91,7 +97,7 @@ def logits(x, scores, beta, field, noise, words, matrix, k0, k1):
     width = rows_at_once(n) * n
     for group in range((x.size + width - 1) // width):
         low, high = group * width, min(x.size, (group + 1) * width)
-        _gumbel(words, x[low:high], group, matrix, k0, k1)
+        _gumbel(words, x[low:high], group, matrix, stream[0], stream[1])
         _scale(x[low:high], scores[low:high], beta, field[low:high], noise)
 
 
@@ -201,7 +207,7 @@ def _iterate(K, u, v, totals, sums, tolerance, limits):
 
 
 @njit
-def forward(scores, beta, field, noise, k0, k1, tolerance, soft, u, v, used, seen, limits, low, high):
+def forward(scores, beta, field, noise, stream, tolerance, soft, u, v, used, seen, limits, low, high):
     """Matrices low..high-1 of ``soft`` (samples * batch, n, n); scores and field are flat per matrix."""
     batch, n = scores.shape[0], soft.shape[1]
     # one allocation each: two views of one are taken to overlap, and the loops over them stay scalar
@@ -214,7 +220,7 @@ def forward(scores, beta, field, noise, k0, k1, tolerance, soft, u, v, used, see
         b = m % batch
         own = field[b % field.shape[0]] if field.shape[0] else nothing
         K = soft[m]
-        logits(K.reshape(n * n), scores[b], beta[b], own, noise, words, m, k0, k1)
+        logits(K.reshape(n * n), scores[b], beta[b], own, noise, words, number_of(m, batch, stream), stream)
         if _row_maxima(K, totals) == -np.inf:
             seen[FORBIDDEN] = 1
         _exp_rows(K, totals)
@@ -294,7 +300,7 @@ def _gradient(P, G, a, c, r, s, D):
 
 
 @njit(fastmath=True)
-def spend(D, scores, beta, field, noise, words, x, matrix, k0, k1, to_scores, to_beta, to_field, fresh):
+def spend(D, scores, beta, field, noise, words, x, matrix, stream, to_scores, to_beta, to_field, fresh):
     """dL (flat) on to the scores, times beta; and to beta, times the noisy scores, which are made again in x.
 
     ``fresh`` says that nothing is in the outputs yet: they are written instead of added to.
@@ -314,7 +320,7 @@ def spend(D, scores, beta, field, noise, words, x, matrix, k0, k1, to_scores, to
     if to_beta.size + to_field.size == 0:
         return
     zero = D.dtype.type(0)
-    logits(x, scores, D.dtype.type(1), field[:0], noise, words, matrix, k0, k1)
+    logits(x, scores, D.dtype.type(1), field[:0], noise, words, matrix, stream)
     for j in range(D.size):
         x[j] = D[j] * x[j] if x[j] > -np.inf else zero  # a forbidden entry has no gradient
     if to_field.size and fresh:
@@ -332,7 +338,7 @@ def spend(D, scores, beta, field, noise, words, x, matrix, k0, k1, to_scores, to
 
 @njit
 def backward(
-    scores, beta, field, noise, k0, k1, soft, grad, u, v, used, samples, to_scores, to_beta, to_field, filled, low, high
+    scores, beta, field, noise, stream, soft, grad, u, v, used, samples, to_scores, to_beta, to_field, filled, low, high
 ):
     """Easy matrices of jobs low..high-1; job = (share of the samples, batch entry), each with gradients of its own."""
     batch, n = scores.shape[0], soft.shape[1]
@@ -363,7 +369,7 @@ def backward(
                 continue
             _gradient(soft[m], grad[m], a, c, r, s, D)
             spend(
-                D.reshape(n * n), scores[b], beta[b], own, noise, words, x, m, k0, k1,
+                D.reshape(n * n), scores[b], beta[b], own, noise, words, x, number_of(m, batch, stream), stream,
                 to_scores[share, b], out_beta, out_field, not filled[share, b],
             )  # fmt: skip
             filled[share, b] = True

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ._jit import njit
-from ._numba import logits, new_words, spend
+from ._numba import logits, new_words, number_of, spend
 from ._vector_math import exp_below
 
 
@@ -71,7 +71,7 @@ def _forward_one(L, f, g, tolerance, tops, totals):
 
 
 @njit
-def forward_hard(scores, beta, field, noise, k0, k1, tolerance, soft, which, f, g, used, low, high):
+def forward_hard(scores, beta, field, noise, stream, tolerance, soft, which, f, g, used, low, high):
     """The matrices which[low:high]; used[k] is the iterations of which[k], 0 if its scores are unusable."""
     batch, n = scores.shape[0], soft.shape[1]
     tops, totals = np.empty(n), np.empty(n)
@@ -81,7 +81,7 @@ def forward_hard(scores, beta, field, noise, k0, k1, tolerance, soft, which, f, 
         m = which[k]
         b = m % batch
         own = field[b % field.shape[0]] if field.shape[0] else nothing
-        logits(soft[m].reshape(n * n), scores[b], beta[b], own, noise, words, m, k0, k1)
+        logits(soft[m].reshape(n * n), scores[b], beta[b], own, noise, words, number_of(m, batch, stream), stream)
         used[k] = _forward_one(soft[m], f[k], g[k], tolerance, tops, totals)
 
 
@@ -107,7 +107,7 @@ def _backward_step(L, D, f, g, before, f_bar, g_bar, sums, first):
 
 @njit
 def backward_hard(
-    scores, beta, field, noise, k0, k1, soft, grad, which, starts, f, g, used, to_scores, to_beta, to_field, low, high
+    scores, beta, field, noise, stream, soft, grad, which, starts, f, g, used, to_scores, to_beta, to_field, low, high
 ):
     """Hard matrices of the groups low..high-1: which[starts[group]:starts[group + 1]] have one batch entry in common.
 
@@ -124,7 +124,7 @@ def backward_hard(
         m = which[k]
         b = m % batch
         own = field[b % field.shape[0]] if field.shape[0] else nothing
-        logits(L.reshape(n * n), scores[b], beta[b], own, noise, words, m, k0, k1)
+        logits(L.reshape(n * n), scores[b], beta[b], own, noise, words, number_of(m, batch, stream), stream)
         D[:] = grad[m] * soft[m]
         f_bar[:] = D.sum(1)
         g_bar[:] = D.sum(0)
@@ -132,7 +132,7 @@ def backward_hard(
             _backward_step(L, D, f[k, t], g[k, t + 1], g[k, t], f_bar, g_bar, sums, t == used[k] - 1)
         L[:] = D
         spend(
-            L.reshape(n * n), scores[b], beta[b], own, noise, words, x, m, k0, k1, to_scores[0, b],
+            L.reshape(n * n), scores[b], beta[b], own, noise, words, x, number_of(m, batch, stream), stream, to_scores[0, b],
             to_beta[0, b : b + 1] if to_beta.shape[0] else nothing,
             to_field[0, b] if to_field.shape[0] else nothing, False,
         )  # fmt: skip

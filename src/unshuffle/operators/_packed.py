@@ -15,7 +15,7 @@ from numba import types
 from numba.core import cgutils
 
 from ._jit import njit
-from ._numba import FORBIDDEN, HARD, PACKED, _bounds, logits, new_words, spend
+from ._numba import FORBIDDEN, HARD, PACKED, _bounds, logits, new_words, number_of, spend
 from ._simd import FLAGS, WIDTH, _Emit, intrinsic
 from ._vector_math import exp_below
 
@@ -245,7 +245,7 @@ def _iterate(X, n, u, v, totals, sums, limits):
 
 
 @njit
-def forward_packed(scores, beta, field, noise, k0, k1, soft, u, v, used, seen, limits, low, high):
+def forward_packed(scores, beta, field, noise, stream, soft, u, v, used, seen, limits, low, high):
     """Groups low..high-1 of eight neighbours in the batch; ``used`` becomes -T for a packed group, else it stays 0.
 
     Group g of a sample is batch entries 8g..8g+7. Their u and v, (8, T, n) and (8, T + 1, n) numbers, hold (T, n, 8) and
@@ -263,7 +263,7 @@ def forward_packed(scores, beta, field, noise, k0, k1, soft, u, v, used, seen, l
         m0 = (job // groups) * batch + b0
         for k in range(WIDTH):
             own = field[(b0 + k) % field.shape[0]] if field.shape[0] else nothing
-            logits(tmp[k], scores[b0 + k], beta[b0 + k], own, noise, words, m0 + k, k0, k1)
+            logits(tmp[k], scores[b0 + k], beta[b0 + k], own, noise, words, number_of(m0 + k, batch, stream), stream)
         packed_from(tmp, X, n * n)
         if _any_forbidden(X):
             seen[FORBIDDEN] = 1
@@ -314,7 +314,7 @@ def _recursion(P, G, n, u, v, a, c, r, s, f_bar, g_bar, sums, W):
 
 @njit
 def backward_packed(
-    scores, beta, field, noise, k0, k1, soft, grad, u, v, used, samples, to_scores, to_beta, to_field, filled, low, high
+    scores, beta, field, noise, stream, soft, grad, u, v, used, samples, to_scores, to_beta, to_field, filled, low, high
 ):
     """Packed groups of jobs low..high-1 = (share of the samples, group); ``filled`` notes who has gradients by now."""
     batch, n, T = scores.shape[0], soft.shape[1], u.shape[1]
@@ -345,7 +345,7 @@ def backward_packed(
                 b = b0 + k
                 spend(
                     tmp[k], scores[b], beta[b], field[b % field.shape[0]] if field.shape[0] else nothing, noise, words, x,
-                    m0 + k, k0, k1, to_scores[share, b], to_beta[share, b : b + 1] if to_beta.shape[0] else nothing,
+                    number_of(m0 + k, batch, stream), stream, to_scores[share, b], to_beta[share, b : b + 1] if to_beta.shape[0] else nothing,
                     to_field[share, b] if to_field.shape[0] else nothing, not filled[share, b],
                 )  # fmt: skip
                 filled[share, b] = True

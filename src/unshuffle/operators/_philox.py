@@ -8,14 +8,37 @@ neighbouring blocks fill neighbouring entries and the kernel runs in vector regi
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 M0, M1 = 0xD2511F53, 0xCD9E8D57  # multipliers and key steps of Philox4x32
 W0, W1 = 0x9E3779B9, 0xBB67AE85
 ROUNDS = 10
 MASK = 0xFFFFFFFF
+
+
+class Noise(NamedTuple):
+    """Which noise: its scale, its key, and where these matrices stand in the batch that it is drawn for.
+
+    Matrix b of sample s has the number ``s * total + first + b``; ``total`` 0 is the batch at hand. So processes that share a
+    batch draw what one process with all of it would.
+    """
+
+    scale: float = 0.0
+    key: tuple[int, int] = (0, 0)
+    first: int = 0
+    total: int = 0
+
+    def numbers(self, matrices: int, batch: int, device: torch.device) -> Int[Tensor, " matrices"]:
+        """The numbers of all matrices of a draw (samples times batch)."""
+        m = torch.arange(matrices, device=device)
+        return m // batch * (self.total or batch) + self.first + m % batch
+
+
+SILENT = Noise()
 
 
 def new_key(generator: torch.Generator | None) -> tuple[int, int]:
@@ -42,20 +65,19 @@ def rows_at_once(n):
 
 
 def gumbel(
-    matrices: int, n: int, key: tuple[int, int], dtype: torch.dtype, device: torch.device
+    numbers: Int[Tensor, " matrices"], n: int, key: tuple[int, int], dtype: torch.dtype
 ) -> Float[Tensor, "matrices n n"]:
-    """Standard Gumbel noise for ``matrices`` matrices; the torch twin of ``_numba._gumbel``."""
+    """Standard Gumbel noise for the matrices with these numbers; the torch twin of ``_numba._gumbel``."""
     width = rows_at_once(n) * n
     groups = [
-        _gumbel_group(matrices, group, min(width, n * n - group * width), key, device)
-        for group in range(-(-n * n // width))
+        _gumbel_group(numbers, group, min(width, n * n - group * width), key) for group in range(-(-n * n // width))
     ]
-    return torch.cat(groups, dim=-1).reshape(matrices, n, n).to(dtype)
+    return torch.cat(groups, dim=-1).reshape(-1, n, n).to(dtype)
 
 
-def _gumbel_group(matrices: int, group: int, count: int, key: tuple[int, int], device: torch.device) -> Tensor:
-    block = torch.arange((count + 3) // 4, device=device).expand(matrices, -1)
-    matrix = torch.arange(matrices, device=device).unsqueeze(-1).expand_as(block)
+def _gumbel_group(numbers: Tensor, group: int, count: int, key: tuple[int, int]) -> Tensor:
+    block = torch.arange((count + 3) // 4, device=numbers.device).expand(len(numbers), -1)
+    matrix = numbers.unsqueeze(-1).expand_as(block)
     zero = torch.zeros_like(block)
     x = torch.cat(philox((block, zero + group, matrix, zero), key), dim=-1)[:, :count]
     w = ((x >> 1).to(torch.float64) + 0.5) * 2.0**-31  # uniform in (0, 1)

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ._philox import gumbel
+from ._philox import Noise, gumbel
 
 
 def plain_sinkhorn(scores: Float[Tensor, "*batch n n"], iterations: int) -> Float[Tensor, "*batch n n"]:
@@ -80,9 +80,9 @@ class Perturb(torch.autograd.Function):
     """beta * (scores + noise * g); the noise is made again for the backward pass."""
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, beta: Tensor, shape: tuple[int, ...], noise: float, key: Any) -> Tensor:
+    def forward(ctx: Any, scores: Tensor, beta: Tensor, shape: tuple[int, ...], noise: Noise) -> Tensor:
         ctx.save_for_backward(scores, beta)
-        ctx.recipe = (shape, noise, key)
+        ctx.recipe = (shape, noise)
         return beta * _noisy(scores, *ctx.recipe)
 
     @staticmethod
@@ -92,15 +92,15 @@ class Perturb(torch.autograd.Function):
         to_scores = (grads[0] * beta).sum_to_size(scores.shape)
         # a forbidden entry has no gradient, and 0 * -inf is not 0
         to_beta = (grads[0] * noisy.masked_fill(noisy == -torch.inf, 0.0)).sum_to_size(beta.shape)
-        return to_scores, to_beta, None, None, None
+        return to_scores, to_beta, None, None
 
 
-def _noisy(scores: Tensor, shape: tuple[int, ...], noise: float, key: tuple[int, int]) -> Tensor:
-    if noise == 0:
+def _noisy(scores: Tensor, shape: tuple[int, ...], noise: Noise) -> Tensor:
+    if noise.scale == 0:
         return scores.expand(shape)
-    n = scores.shape[-1]
-    count = int(torch.Size(shape).numel() // (n * n))
-    return scores + noise * gumbel(count, n, key, scores.dtype, scores.device).reshape(shape)
+    n, batch = scores.shape[-1], scores.shape[:-2].numel()
+    numbers = noise.numbers(torch.Size(shape[:-2]).numel(), batch, scores.device)
+    return scores + noise.scale * gumbel(numbers, n, noise.key, scores.dtype).reshape(shape)
 
 
 def _row_error(soft: Tensor) -> float:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..shapes import BadInput, Mask, Scores
 from ._engine import perturbed_sinkhorn
-from ._philox import new_key
+from ._philox import SILENT, Noise, new_key
 from .assignment import masked
 from .permutation import square
 from .sinkhorn import _check_iterations
@@ -26,6 +26,7 @@ def gumbel_sinkhorn(
     generator: torch.Generator | None = None,
     noise: float = 1.0,
     allowed: Mask | None = None,
+    share: tuple[int, int] | None = None,
 ) -> Float[Tensor, "*draws n n"]:
     r"""$P = \mathrm{Sinkhorn}(\beta\odot(S + g))$ with Gumbel(0, 1) noise $g$; Algorithm 1 with ``local``.
 
@@ -33,6 +34,9 @@ def gumbel_sinkhorn(
     ``local(Q, beta, allowed)`` may turn it into a field, given the noise-free $Q = \mathrm{Sinkhorn}(\beta\,S)$ without
     gradient. ``samples`` adds a leading dimension of independent draws. ``noise`` scales g; with 0, nothing is drawn.
     Gradients reach the scores and beta. The noise is a function of 64 bits drawn from ``generator``.
+
+    ``share = (first, total)`` says that ``scores[0], scores[1], ...`` are entries first, first + 1, ... of a batch of total
+    entries: processes that split a batch, with generators in one state, draw what one process with all of it would.
     """
     square(scores)
     _check_iterations(iterations, None)
@@ -50,10 +54,23 @@ def gumbel_sinkhorn(
         scores,
         beta,
         samples=samples,
-        noise=noise,
-        key=new_key(generator) if noise else (0, 0),
+        noise=Noise(float(noise), new_key(generator), *_place(scores, share)) if noise else SILENT,
         iterations=iterations,
     )
+
+
+def _place(scores: Tensor, share: tuple[int, int] | None) -> tuple[int, int]:
+    """First matrix and number of matrices of the whole batch, as ``Noise`` counts them."""
+    if share is None:
+        return 0, 0
+    first, total = share
+    entries = len(scores) if scores.ndim > 2 else 1
+    if not 0 <= first <= first + entries <= total:
+        raise BadInput(
+            f"share=({first}, {total}) has no room for {entries} entries: first + entries may be at most total."
+        )
+    each = scores.shape[1:-2].numel()  # further batch dimensions stay together
+    return first * each, total * each
 
 
 def as_beta(beta: float | Tensor, scores: Tensor) -> Tensor:

@@ -2,7 +2,7 @@ r"""Sinkhorn and Gumbel-Sinkhorn with a global or a local inverse temperature (A
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -12,14 +12,7 @@ from ..operators.gumbel import gumbel_sinkhorn
 from ..operators.sinkhorn import sinkhorn
 from ..shapes import BadInput, Scores
 from ..temperature import UNIT, Controller, FieldReport, Schedule, diagnose
-from .protocol import MaskOrNone, Number, Orders, SoftPermutations, with_samples
-
-
-def _check(iterations: int, adapt_from: int) -> None:
-    if iterations < 1:
-        raise BadInput(f"Sinkhorn needs at least one iteration, got {iterations}")
-    if adapt_from < 0:
-        raise BadInput(f"adaptation starts at an epoch >= 0, got adapt_from={adapt_from}")
+from .protocol import MaskOrNone, Number, Orders, Share, SoftPermutations, with_samples
 
 
 @dataclass(frozen=True)
@@ -37,7 +30,10 @@ class GumbelSinkhorn:
     adapt_from: int = 0
 
     def __post_init__(self) -> None:
-        _check(self.iterations, self.adapt_from)
+        if self.iterations < 1:
+            raise BadInput(f"Sinkhorn needs at least one iteration, got {self.iterations}")
+        if self.adapt_from < 0:
+            raise BadInput(f"adaptation starts at an epoch >= 0, got adapt_from={self.adapt_from}")
 
     def __call__(
         self,
@@ -47,16 +43,18 @@ class GumbelSinkhorn:
         samples: int | None = None,
         generator: torch.Generator | None = None,
         allowed: MaskOrNone = None,
+        share: Share = None,
     ) -> SoftPermutations:
         return gumbel_sinkhorn(
             scores,
             beta=self.schedule(epoch),
-            samples=samples,
+            samples=samples if self.noise or samples is None else 1,  # without noise all samples are one
             local=self.local if epoch >= self.adapt_from else None,
             iterations=self.iterations,
             generator=generator,
             noise=self.noise,
             allowed=allowed,
+            share=share,
         )
 
     def decode(self, scores: Scores, *, allowed: MaskOrNone = None) -> Orders:
@@ -70,37 +68,10 @@ class GumbelSinkhorn:
 
 
 @dataclass(frozen=True)
-class Sinkhorn:
+class Sinkhorn(GumbelSinkhorn):
     r"""$P = \mathrm{Sinkhorn}(\beta \odot S)$: Gumbel-Sinkhorn that draws nothing."""
 
-    schedule: Schedule = UNIT
-    local: Controller | None = None
-    iterations: int = 10
-    adapt_from: int = 0
-
-    def __post_init__(self) -> None:
-        _check(self.iterations, self.adapt_from)
-
-    def __call__(
-        self,
-        scores: Scores,
-        *,
-        epoch: Number = 0,
-        samples: int | None = None,
-        generator: torch.Generator | None = None,
-        allowed: MaskOrNone = None,
-    ) -> SoftPermutations:
-        return with_samples(self._quiet(scores, epoch=epoch, allowed=allowed), samples)
-
-    @property
-    def _quiet(self) -> GumbelSinkhorn:
-        return GumbelSinkhorn(self.schedule, self.local, self.iterations, noise=0.0, adapt_from=self.adapt_from)
-
-    def decode(self, scores: Scores, *, allowed: MaskOrNone = None) -> Orders:
-        return assign(scores, allowed)
-
-    def report(self, scores: Scores, *, epoch: Number = 0, allowed: MaskOrNone = None) -> FieldReport:
-        return self._quiet.report(scores, epoch=epoch, allowed=allowed)
+    noise: Number = field(default=0.0, init=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -117,6 +88,7 @@ class ColumnSoftmax:
         samples: int | None = None,
         generator: torch.Generator | None = None,
         allowed: MaskOrNone = None,
+        share: Share = None,
     ) -> SoftPermutations:
         return with_samples(softmax_over_items(self.schedule(epoch) * scores, allowed), samples)
 

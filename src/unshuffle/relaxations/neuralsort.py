@@ -11,7 +11,7 @@ from torch import Tensor
 from ..operators.assignment import assign
 from ..temperature import UNIT, Schedule
 from .gumbel_sinkhorn import softmax_over_items
-from .protocol import MaskOrNone, Number, Orders, SoftPermutations, with_samples
+from .protocol import MaskOrNone, Number, Orders, Share, SoftPermutations, with_samples
 
 Keys = Float[Tensor, "... n"]
 
@@ -37,6 +37,7 @@ class NeuralSort:
         samples: int | None = None,
         generator: torch.Generator | None = None,
         allowed: MaskOrNone = None,
+        share: Share = None,
     ) -> SoftPermutations:
         beta = self.schedule(epoch)
         if self.as_published:  # transposed twice: the softmax runs over positions

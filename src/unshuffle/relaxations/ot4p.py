@@ -14,7 +14,7 @@ from ..operators.assignment import assign
 from ..operators.permutation import to_matrix
 from ..shapes import BadInput, Scores
 from ..temperature import UNIT, Schedule
-from .protocol import MaskOrNone, Number, Orders, SoftPermutations, with_samples
+from .protocol import MaskOrNone, Number, Orders, Share, SoftPermutations, with_samples
 
 Rotation = Float[Tensor, "*batch n n"]
 
@@ -45,6 +45,7 @@ class OT4P:
         samples: int | None = None,
         generator: torch.Generator | None = None,
         allowed: MaskOrNone = None,
+        share: Share = None,
     ) -> SoftPermutations:
         _refuse_mask(allowed)
         rotation = self.rotation(scores)

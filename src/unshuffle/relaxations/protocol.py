@@ -2,7 +2,8 @@
 
 `relax(scores, epoch=e, samples=5, generator=g, allowed=mask)` gives (5, *batch, n, n) for a random relaxation; one
 that draws nothing gives (1, *batch, n, n), since more copies would tell a trainer nothing; without `samples` there is no
-leading dimension. Rows are items, columns are positions.
+leading dimension. `share=(first, total)` is for processes that split a batch: these scores are entries first, first + 1, ...
+of total, and the noise is drawn for those. Rows are items, columns are positions.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..operators.permutation import to_matrix
 SoftPermutations = Float[Tensor, "... n n"]
 Orders = Int[Tensor, "... n"]
 Number = int | float
+Share = tuple[int, int] | None  # (first, total): these scores are entries first, first + 1, ... of a batch of total
 MaskOrNone = Bool[Tensor, "... n n"] | None
 
 
@@ -34,6 +36,7 @@ class Relaxation(Protocol):
         samples: int | None = None,
         generator: torch.Generator | None = None,
         allowed: MaskOrNone = None,
+        share: Share = None,
     ) -> SoftPermutations:
         """The soft permutation(s) at this epoch's temperature."""
         ...

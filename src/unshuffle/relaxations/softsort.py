@@ -10,7 +10,7 @@ from ..shapes import BadInput
 from ..temperature import UNIT, Schedule
 from .gumbel_sinkhorn import softmax_over_items
 from .neuralsort import Keys, decode_keys
-from .protocol import MaskOrNone, Number, Orders, SoftPermutations, with_samples
+from .protocol import MaskOrNone, Number, Orders, Share, SoftPermutations, with_samples
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class SoftSort:
         samples: int | None = None,
         generator: torch.Generator | None = None,
         allowed: MaskOrNone = None,
+        share: Share = None,
     ) -> SoftPermutations:
         distance = (scores.unsqueeze(-1) - scores.sort(-1).values.unsqueeze(-2)).abs()
         logits = -self.schedule(epoch) * distance.pow(self.power)

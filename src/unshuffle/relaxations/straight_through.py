@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .protocol import MaskOrNone, Number, Orders, Relaxation, SoftPermutations, hardened
+from .protocol import MaskOrNone, Number, Orders, Relaxation, Share, SoftPermutations, hardened
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,9 @@ class StraightThrough:
         samples: int | None = None,
         generator: torch.Generator | None = None,
         allowed: MaskOrNone = None,
+        share: Share = None,
     ) -> SoftPermutations:
-        P = self.soft(scores, epoch=epoch, samples=samples, generator=generator, allowed=allowed)
+        P = self.soft(scores, epoch=epoch, samples=samples, generator=generator, allowed=allowed, share=share)
         return hardened(P, allowed) + (P - P.detach())  # the bracket is exactly 0
 
     def decode(self, scores: Tensor, *, allowed: MaskOrNone = None) -> Orders:
