@@ -1,4 +1,9 @@
-"""Split a batch over threads. The kernels release the GIL, so plain Python threads are enough.
+"""Split a batch over threads. The kernels release the GIL, so Python may stand between them and the threads.
+
+On Linux the threads are those of torch's own OpenMP, asked for by its public entry point ``GOMP_parallel``: they go on spinning
+for some milliseconds after each operation of torch, so they start at once, where a thread of our own would have to be woken
+(0.1 ms) and then share its core with one of them (measured on 2 cores: a third longer). Elsewhere, and in a forked child, in which
+OpenMP would hang, plain Python threads do it.
 
 numba's own ``parallel=True`` is avoided: its threading layers are not safe to call from several threads at once, or
 after a fork (data loaders do both), and parallel kernels take several times longer to compile.
@@ -6,15 +11,29 @@ after a fork (data loaders do both), and parallel kernels take several times lon
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import torch
 
+_Task = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _pool: ThreadPoolExecutor | None = None
 _workers = 0
+
+
+def _team_of_torch() -> Any:
+    """void GOMP_parallel(void (*task)(void *), void *data, unsigned threads, unsigned flags), if torch brought it."""
+    try:
+        return ctypes.CDLL(None).GOMP_parallel
+    except (AttributeError, OSError, TypeError):
+        return None
+
+
+_team = _team_of_torch()
 
 
 def _executor(workers: int) -> ThreadPoolExecutor:
@@ -26,8 +45,8 @@ def _executor(workers: int) -> ThreadPoolExecutor:
 
 def _forget() -> None:
     """A forked child has none of its parent's threads."""
-    global _pool, _workers
-    _pool, _workers = None, 0
+    global _pool, _workers, _team
+    _pool, _workers, _team = None, 0, None
 
 
 if hasattr(os, "register_at_fork"):
@@ -37,24 +56,36 @@ if hasattr(os, "register_at_fork"):
 def in_chunks(kernel: Callable[[int, int], object], count: int, work: float = 1e9) -> None:
     """Call ``kernel(low, high)`` on consecutive pieces of range(count), in several threads.
 
-    ``work`` is a rough number of elementary operations. To wake a thread takes about 0.1 ms, so each piece should have some
-    10^6 of them. There are more pieces than threads, and who is done takes the next: torch's own threads go on spinning for
-    some milliseconds after each of its operations, and a thread of ours that shares a core with one of them is slower.
+    ``work`` is a rough number of elementary operations; each piece should have some 10^5 of them. There are more pieces than
+    threads, and who is done takes the next, because one of the cores may have other things to do.
     """
     threads = torch.get_num_threads()
-    pieces = max(1, min(4 * threads if threads > 1 else 1, count, int(work / 1e6)))
+    pieces = max(1, min(4 * threads if threads > 1 else 1, count, int(work / 3e5)))
     if pieces == 1:
         kernel(0, count)
         return
     cuts = [count * k // pieces for k in range(pieces + 1)]
     todo = iter(list(itertools.pairwise(cuts)))  # next() on a list's iterator is atomic
+    failed: list[BaseException] = []
 
-    def take() -> None:
-        for low, high in todo:
-            kernel(low, high)
+    def take(_: object = None) -> None:
+        try:
+            for low, high in todo:
+                kernel(low, high)
+        except BaseException as error:  # must not leave a thread of OpenMP
+            failed.append(error)
 
-    helpers = [_executor(threads - 1).submit(take) for _ in range(min(threads, pieces) - 1)]
+    if _team is not None:
+        _team(_Task(take), None, min(threads, pieces), 0)
+    else:
+        _in_python_threads(take, min(threads, pieces) - 1)
+    if failed:
+        raise failed[0]
+
+
+def _in_python_threads(take: Callable[[], None], helpers: int) -> None:
+    waiting = [_executor(helpers).submit(take) for _ in range(helpers)]
     take()
-    for helper in helpers:
+    for helper in waiting:
         if not helper.cancel():  # a thread that never got going has nothing left to do
             helper.result()
