@@ -49,6 +49,17 @@ _HOME = {
     "SoftSort": "relaxations.softsort",
     "OT4P": "relaxations.ot4p",
     "StraightThrough": "relaxations.straight_through",
+    "fit": "learn.fit",
+    "Fitted": "learn.fit",
+    "predict": "learn.predict",
+    "Prediction": "learn.predict",
+    "OnPermutation": "learn.objective",
+    "Descent": "learn.descent",
+    "Cosine": "learn.descent",
+    "Stairs": "learn.descent",
+    "Steady": "learn.descent",
+    "Shuffled": "learn.batches",
+    "Fresh": "learn.batches",
 }
 # names that are modules themselves
 _MODULES = {
@@ -61,6 +72,17 @@ _MODULES = {
 if TYPE_CHECKING:
     from . import metrics as metrics
     from . import networks as networks
+    from .learn.batches import Fresh as Fresh
+    from .learn.batches import Shuffled as Shuffled
+    from .learn.descent import Cosine as Cosine
+    from .learn.descent import Descent as Descent
+    from .learn.descent import Stairs as Stairs
+    from .learn.descent import Steady as Steady
+    from .learn.fit import Fitted as Fitted
+    from .learn.fit import fit as fit
+    from .learn.objective import OnPermutation as OnPermutation
+    from .learn.predict import Prediction as Prediction
+    from .learn.predict import predict as predict
     from .learned_temperature import LearnedTemperature as LearnedTemperature
     from .operators.assignment import assign as assign
     from .operators.gumbel import gumbel_sinkhorn as gumbel_sinkhorn

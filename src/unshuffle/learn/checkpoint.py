@@ -1,0 +1,67 @@
+"""Where a training run stands, in files that are whole or not there, and safe to open from strangers."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..errors import BadInput
+from ..files import write_atomic
+
+VERSION = 1
+
+
+@dataclass
+class State:
+    """Everything that the rest of a run depends on, besides its settings.
+
+    Noise and data depend on (seed, epoch, step) alone, so no state of a random generator needs to be kept.
+    """
+
+    learner: dict[str, Any]
+    optimiser: dict[str, Any]
+    epoch: int = 0
+    step: int = 0  # within the epoch
+    total: float = 0.0  # of the losses of this epoch so far
+    gradient: float = 0.0  # of the norms
+    scale: float = 1.0  # of the learning rate, halved after each rollback
+    best: float | None = None
+    best_epoch: int | None = None
+    best_learner: dict[str, Any] | None = None
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+
+def save(state: State, path: Path, about: dict[str, Any]) -> Path:
+    """`about` says what the weights are of: plain values only."""
+    buffer = io.BytesIO()
+    contents = {field: getattr(state, field) for field in State.__dataclass_fields__}
+    torch.save({"unshuffle": VERSION, "about": about, "state": contents}, buffer)
+    return write_atomic(path, buffer.getvalue())
+
+
+def load(path: Path) -> tuple[State, dict[str, Any]]:
+    """The state and what it is of. Tensors and plain values only (`weights_only`): a file cannot run code."""
+    path = Path(path)
+    try:
+        contents = torch.load(io.BytesIO(path.read_bytes()), map_location="cpu", weights_only=True)
+        if contents["unshuffle"] != VERSION:
+            raise BadInput(f"{path} was written by another version of unshuffle ({contents['unshuffle']}).")
+        return State(**contents["state"]), contents["about"]
+    except (
+        pickle.UnpicklingError,
+        zipfile.BadZipFile,
+        RuntimeError,
+        EOFError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ) as error:
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(f"{path} is not a checkpoint of unshuffle, or is damaged.") from error

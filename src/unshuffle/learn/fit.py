@@ -1,0 +1,97 @@
+"""`fit`: train a network to order, from structure alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from torch import nn
+
+from ..errors import BadInput
+from ..relaxations.protocol import Relaxation
+from ..solve.watch import Watch
+from .batches import Batches, by_epoch, in_turn
+from .descent import Descent
+from .loop import Loop, Moment
+from .objective import Learner, Loss
+from .team import joined
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A trained network and how it got there."""
+
+    network: nn.Module  # with the weights of the best epoch, if there were held-out lists; else of the last
+    history: list[dict[str, Any]]  # one line per epoch: loss, held-out loss, entropies, temperatures, seconds
+    best_epoch: int | None
+    best: float | None  # hard loss on the held-out lists
+    status: Literal["finished", "time limit", "interrupted"]
+    folder: Path | None
+
+
+def fit(
+    network: nn.Module,
+    batches: Batches,
+    loss: Loss,
+    relax: Relaxation,
+    *,
+    epochs: int,
+    batch: int = 64,
+    samples: int = 5,
+    descent: Descent = Descent(),
+    held_out: Batches | None = None,
+    patience: int | None = None,
+    measures: Callable[[nn.Module], dict[str, float]] | None = None,
+    folder: Path | str | None = None,
+    about: dict[str, Any] | None = None,
+    seed: int = 0,
+    device: str | None = None,
+    time_limit: float | None = None,
+    callback: Callable[[Moment], object] | None = None,
+) -> Fitted:
+    """Train `network` so that the relaxed order of its scores has a small structural `loss`; true orders are not seen.
+
+    `batches`: all lists (lists, items, features), of which `batch` make a step; or a loader that can be iterated every
+    epoch; or a function of the epoch. A batch is items, or (items, allowed). `loss` is a function of the reordered items,
+    or `OnPermutation(f)` with f(P, items). The loss is averaged over `samples` noisy permutations.
+
+    After each epoch the hard loss (of the decoded orders) on `held_out` decides which weights are kept, and `patience`
+    epochs without a better one end the training. `measures(network)` adds numbers to the log and decides nothing.
+
+    With a `folder`: last.pt (at least once a minute), best.pt, log.jsonl; the same call goes on where a killed one stopped
+    and ends with the same weights. A loss that is not finite or explodes is rolled back to the epoch's start at half the
+    rate. Ctrl-C and `time_limit` save and return. Under `torchrun`, every process takes its share of each batch.
+    """
+    if epochs < 1 or samples < 1:
+        raise BadInput(f"Training needs at least one epoch and one sample, not {epochs} and {samples}.")
+    settings = {"epochs": epochs, "samples": samples, "batch": batch, "seed": seed}
+    settings |= {"relax": _lasting(relax), "descent": _lasting(descent), **(about or {})}
+    with joined(device) as team, Watch(time_limit, None) as watch:
+        loop = Loop(
+            team=team,
+            learner=Learner(network, relax, loss).to(team.device),
+            batches=by_epoch(batches, batch, seed),
+            held_out=None if held_out is None else in_turn(held_out, batch),
+            epochs=epochs,
+            samples=samples,
+            descent=descent,
+            seed=seed,
+            folder=None if folder is None else Path(folder),
+            about=settings,
+            measures=measures,
+            callback=callback,
+            watch=watch,
+        )
+        loop.resume()
+        loop.run(patience)
+        loop.finish()
+    state = loop.state
+    return Fitted(network, state.history, state.best_epoch, state.best, watch.status, loop.folder)
+
+
+def _lasting(settings: object) -> str:
+    """The repr without addresses in memory, which differ from run to run."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(settings))

@@ -1,0 +1,77 @@
+"""The one thing that is trained: network, relaxation and structural loss, from items to a number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..operators.permutation import reorder, to_matrix
+from ..relaxations.protocol import Relaxation
+from ..temperature import FieldReport
+
+
+@dataclass(frozen=True)
+class OnPermutation:
+    """A loss that wants the soft permutation itself: `function(P, items)`, one number per list.
+
+    For expected pair energies, where a loss on the blended items could be lowered by not deciding.
+    """
+
+    function: Callable[[Tensor, Tensor], Tensor]
+
+    def __call__(self, P: Tensor, items: Tensor) -> Tensor:
+        return self.function(P, items)
+
+
+@dataclass(frozen=True)
+class OnReordered:
+    r"""A loss of the reordered items $P^T X$, such as `losses.monotone`, asked in the same way."""
+
+    loss: Callable[[Tensor], Tensor]
+
+    def __call__(self, P: Tensor, items: Tensor) -> Tensor:
+        return self.loss(reorder(P, items.expand(*P.shape[:-2], *items.shape[-2:])))
+
+
+Loss = Callable[[Tensor], Tensor] | OnPermutation
+
+
+class Learner(nn.Module):
+    """All that has weights in one module, so that it can be saved, moved and distributed as one."""
+
+    def __init__(self, network: nn.Module, relax: Relaxation, loss: Loss) -> None:
+        super().__init__()
+        self.network = network
+        self.controllers = nn.ModuleList(modules_in(relax))  # a temperature that is learned has weights too
+        self.relax = relax
+        self.loss = loss if isinstance(loss, OnPermutation) else OnReordered(loss)
+
+    def forward(self, items: Tensor, allowed: Tensor | None, epoch: float, samples: int, **draw: Any) -> Tensor:
+        """Mean loss over lists and noisy samples."""
+        P = self.relax(self.network(items), epoch=epoch, samples=samples, allowed=allowed, **draw)
+        return self.loss(P, items).mean()
+
+    @torch.no_grad()
+    def hard(self, items: Tensor, allowed: Tensor | None = None) -> Tensor:
+        """The loss of the decoded order, per list: what the network is chosen by, and it needs no true order either."""
+        order = self.relax.decode(self.network(items), allowed=allowed)
+        return self.loss(to_matrix(order, items.dtype), items)
+
+    @torch.no_grad()
+    def report(self, items: Tensor, allowed: Tensor | None, epoch: float) -> FieldReport | None:
+        """The temperatures and entropies on these items, if the relaxation can tell."""
+        tell = getattr(self.relax, "report", None)
+        return None if tell is None else tell(self.network(items), epoch=epoch, allowed=allowed)
+
+
+def modules_in(settings: object) -> list[nn.Module]:
+    """The modules with weights among the settings of a relaxation, and of its settings in turn."""
+    if isinstance(settings, nn.Module):
+        return [settings]
+    if not is_dataclass(settings):
+        return []
+    return [module for field in fields(settings) for module in modules_in(getattr(settings, field.name))]

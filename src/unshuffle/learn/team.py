@@ -1,0 +1,93 @@
+"""One process or several (`torchrun`): each takes its share of every batch, and all take the same step."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from ..errors import BadInput
+from ..relaxations.protocol import Relaxation
+
+
+@dataclass(frozen=True)
+class Team:
+    """This process among `size` of them."""
+
+    device: torch.device
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process writes the files."""
+        return self.rank == 0
+
+    def share(self, lists: int) -> slice:
+        """The lists of a batch that this process computes."""
+        if lists < self.size:
+            raise BadInput(f"A batch of {lists} lists cannot be shared by {self.size} processes; make it larger.")
+        return slice(lists * self.rank // self.size, lists * (self.rank + 1) // self.size)
+
+    def noise(self, relax: Relaxation, lists: int) -> dict[str, Any]:
+        """What a relaxation needs to draw the noise that one process would draw for these lists of the joined batch."""
+        if self.size == 1 or "share" not in inspect.signature(relax.__call__).parameters:
+            return {}
+        return {"share": (self.share(lists).start, lists)}
+
+    def wrapped(self, learner: nn.Module) -> nn.Module:
+        """The module whose backward pass averages the gradients over all processes."""
+        if self.size == 1:
+            return learner
+        # a learned temperature is not in use before its epoch
+        return nn.parallel.DistributedDataParallel(learner, find_unused_parameters=bool(learner.controllers))
+
+    def mean(self, *values: float) -> list[float]:
+        """The mean over the processes; NaN for all if any has NaN."""
+        if self.size == 1:
+            return list(values)
+        joined = torch.tensor(values, dtype=torch.float64, device=self.device)
+        dist.all_reduce(joined)
+        return (joined / self.size).tolist()
+
+    def told(self, value: Any) -> Any:
+        """What the leading process knows, for all."""
+        if self.size == 1:
+            return value
+        box = [value]
+        dist.broadcast_object_list(box, src=0)
+        return box[0]
+
+    def placed(self, items: Tensor, allowed: Tensor | None, share: slice | None = None) -> tuple[Tensor, Tensor | None]:
+        """A batch, or a share of it, on this process's device."""
+        if share is not None and self.size > 1:
+            items, allowed = items[share], None if allowed is None else allowed[share]
+        return items.to(self.device), None if allowed is None else allowed.to(self.device)
+
+
+@contextmanager
+def joined(device: str | None) -> Iterator[Team]:
+    """The team that the environment asks for: `torchrun` sets RANK and WORLD_SIZE."""
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    size = int(os.environ.get("WORLD_SIZE", 1))
+    if size == 1 and not (dist.is_available() and dist.is_initialized()):
+        yield Team(place)
+        return
+    if place.type == "cuda":
+        place = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
+        torch.cuda.set_device(place)
+    ours = not dist.is_initialized()
+    if ours:
+        dist.init_process_group("nccl" if place.type == "cuda" else "gloo")
+    try:
+        yield Team(place, dist.get_rank(), dist.get_world_size())
+    finally:
+        if ours:
+            dist.destroy_process_group()
