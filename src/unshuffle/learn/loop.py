@@ -179,7 +179,7 @@ class Loop:
             epoch,
             self.samples,
             generator=self.generator,
-            **team.noise(self.learner.relax, lists),
+            share=team.place(lists),
         )
         weight = (own.stop - own.start) * team.size / lists  # the mean of the processes' means is the joined mean
         self.optimiser.zero_grad()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,6 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from ..errors import BadInput
-from ..relaxations.protocol import Relaxation
 
 
 @dataclass(frozen=True)
@@ -36,11 +34,9 @@ class Team:
             raise BadInput(f"A batch of {lists} lists cannot be shared by {self.size} processes; make it larger.")
         return slice(lists * self.rank // self.size, lists * (self.rank + 1) // self.size)
 
-    def noise(self, relax: Relaxation, lists: int) -> dict[str, Any]:
-        """What a relaxation needs to draw the noise that one process would draw for these lists of the joined batch."""
-        if self.size == 1 or "share" not in inspect.signature(relax.__call__).parameters:
-            return {}
-        return {"share": (self.share(lists).start, lists)}
+    def place(self, lists: int) -> tuple[int, int] | None:
+        """Where this process's lists stand in the joined batch: a relaxation then draws the noise that one process would."""
+        return None if self.size == 1 else (self.share(lists).start, lists)
 
     def wrapped(self, learner: nn.Module) -> nn.Module:
         """The module whose backward pass averages the gradients over all processes."""
