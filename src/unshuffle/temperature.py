@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from .operators.entropies import row_and_column_entropies
-from .operators.permutation import entropy
+from .operators.permutation import entropy, square
 from .shapes import BadInput
 
 Field = Float[Tensor, "... n n"]
@@ -237,9 +237,12 @@ class LocalTemperature:
     def __post_init__(self) -> None:
         if not (self.max_boost >= 0 and math.isfinite(self.max_boost)):
             raise BadInput(f"max_boost must be a finite number >= 0, got {self.max_boost}")
+        if not callable(self.signal):
+            raise BadInput(f"The signal is a function such as us.ExcessEntropy(0.7), not {self.signal!r}.")
 
     def factors(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerItem]:
         """The scalings $s$ of rows and columns, each within [1, 1 + max_boost]."""
+        square(Q, "A soft permutation")
         rows, columns = self.signal(Q, allowed) if _takes_mask(self.signal) else self.signal(Q)
         return 1 + self.max_boost * rows.clamp(0, 1), 1 + self.max_boost * columns.clamp(0, 1)
 

@@ -21,14 +21,15 @@ def assign(scores: Scores, allowed: Mask | None = None) -> Order:
     -inf or not ``allowed`` are never used.
     """
     square(scores)
-    flat = masked(scores.detach(), allowed).reshape(-1, *scores.shape[-2:])
+    open_scores = masked(scores.detach(), allowed)
+    flat = open_scores.reshape(-1, *scores.shape[-2:])
     cost = -flat.cpu().numpy().astype(np.float64, copy=False)
     if np.isnan(cost).any():
         raise BadInput(f"Scores must not be NaN, but {_where_nan(cost)}.")
     orders = np.empty(cost.shape[:2], np.int64)
     n = cost.shape[-1]
     in_chunks(lambda low, high: _assign(cost, orders, low, high), len(cost), 3.0 * n * cost.size)
-    return torch.from_numpy(orders).reshape(*scores.shape[:-1]).to(scores.device)
+    return torch.from_numpy(orders).reshape(open_scores.shape[:-1]).to(scores.device)
 
 
 def _assign(cost: np.ndarray, orders: np.ndarray, low: int, high: int) -> None:
@@ -40,16 +41,18 @@ def _assign(cost: np.ndarray, orders: np.ndarray, low: int, high: int) -> None:
         orders[k, positions] = items
 
 
-def masked(scores: Tensor, allowed: Tensor | None) -> Tensor:
-    """Scores with -inf where an entry is not allowed."""
+def masked(scores: Tensor, allowed: Tensor | None, floor: float = -torch.inf) -> Tensor:
+    """Scores with ``floor`` where an entry is not allowed."""
     if allowed is None:
         return scores
+    if not isinstance(allowed, Tensor):
+        raise BadInput(f"allowed must be a bool tensor (items x positions), not {type(allowed).__name__}.")
     if allowed.dtype != torch.bool or allowed.shape[-2:] != scores.shape[-2:]:
         raise BadInput(
             f"allowed must be a bool mask of shape {tuple(scores.shape[-2:])} (or with the batch in front), "
             f"not {allowed.dtype} of shape {tuple(allowed.shape)}."
         )
-    return scores.masked_fill(~allowed, -torch.inf)
+    return scores.masked_fill(~allowed, floor)
 
 
 def why_infeasible(allowed: np.ndarray, matrix: int | None = None) -> str:

@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..shapes import BadInput, Mask, Scores
+from ..errors import BadInput, whole
+from ..shapes import Mask, Scores
 from ._engine import perturbed_sinkhorn
 from ._philox import SILENT, Noise, new_key
 from .assignment import masked
@@ -40,8 +41,8 @@ def gumbel_sinkhorn(
     """
     square(scores)
     _check_iterations(iterations, None)
-    if samples is not None and (int(samples) != samples or samples < 1):
-        raise BadInput(f"samples must be a whole number of at least 1, not {samples!r}.")
+    if samples is not None:
+        whole("samples", samples, 1)
     if not (math.isfinite(noise) and noise >= 0):
         raise BadInput(f"noise must be a number of at least 0, not {noise!r}.")
     beta = as_beta(beta, scores)

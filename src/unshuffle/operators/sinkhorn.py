@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..shapes import BadInput, Mask, Scores, SoftPermutation
+from ..errors import BadInput, whole
+from ..shapes import Mask, Scores, SoftPermutation
 from ._engine import perturbed_sinkhorn
 from .assignment import masked
 from .permutation import square
@@ -26,7 +27,6 @@ def sinkhorn(
 
 
 def _check_iterations(iterations: int, tolerance: float | None) -> None:
-    if int(iterations) != iterations or iterations < 1:
-        raise BadInput(f"iterations must be a whole number of at least 1, not {iterations!r}.")
+    whole("iterations", iterations, 1)
     if tolerance is not None and not tolerance > 0:
         raise BadInput(f"tolerance must be positive, not {tolerance!r}.")

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from ..operators.assignment import assign
+from ..operators.assignment import assign, masked
 from ..operators.gumbel import gumbel_sinkhorn
+from ..operators.permutation import square
 from ..operators.sinkhorn import sinkhorn
 from ..shapes import BadInput, Scores
 from ..temperature import UNIT, Controller, FieldReport, Schedule, diagnose
@@ -34,6 +35,8 @@ class GumbelSinkhorn:
             raise BadInput(f"Sinkhorn needs at least one iteration, got {self.iterations}")
         if self.adapt_from < 0:
             raise BadInput(f"adaptation starts at an epoch >= 0, got adapt_from={self.adapt_from}")
+        if not callable(self.schedule):
+            raise BadInput(f"The schedule gives beta by epoch: write us.Constant({self.schedule}), or us.Anneal(...).")
 
     def __call__(
         self,
@@ -90,7 +93,7 @@ class ColumnSoftmax:
         allowed: MaskOrNone = None,
         share: Share = None,
     ) -> SoftPermutations:
-        return with_samples(softmax_over_items(self.schedule(epoch) * scores, allowed), samples)
+        return with_samples(softmax_over_items(self.schedule(epoch) * square(scores), allowed), samples)
 
     def decode(self, scores: Scores, *, allowed: MaskOrNone = None) -> Orders:
         return assign(scores, allowed)  # the same as on log T: they differ by one constant per position
@@ -98,9 +101,5 @@ class ColumnSoftmax:
 
 def softmax_over_items(logits: Tensor, allowed: MaskOrNone = None) -> SoftPermutations:
     """Softmax down each column (position), over the allowed items."""
-    return torch.softmax(_masked(logits, allowed), dim=-2)
-
-
-def _masked(logits: Tensor, allowed: MaskOrNone) -> Tensor:
     # the lowest finite number, not -inf: its gradient is 0, never NaN
-    return logits if allowed is None else logits.masked_fill(~allowed, torch.finfo(logits.dtype).min)
+    return torch.softmax(masked(logits, allowed, torch.finfo(logits.dtype).min), dim=-2)

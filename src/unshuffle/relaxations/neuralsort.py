@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..errors import BadInput
 from ..operators.assignment import assign
 from ..temperature import UNIT, Schedule
 from .gumbel_sinkhorn import softmax_over_items
@@ -39,7 +40,7 @@ class NeuralSort:
         allowed: MaskOrNone = None,
         share: Share = None,
     ) -> SoftPermutations:
-        beta = self.schedule(epoch)
+        beta, scores = self.schedule(epoch), checked_keys(scores)
         if self.as_published:  # transposed twice: the softmax runs over positions
             mask = None if allowed is None else allowed.mT
             return with_samples(softmax_over_items(beta * sort_logits(scores).mT, mask).mT, samples)
@@ -49,6 +50,14 @@ class NeuralSort:
 
     def decode(self, scores: Keys, *, allowed: MaskOrNone = None) -> Orders:
         return decode_keys(scores, allowed)
+
+
+def checked_keys(keys: Keys) -> Keys:
+    """The same keys if they are floating point (..., n) with n >= 1; otherwise one sentence."""
+    if not isinstance(keys, Tensor) or keys.ndim < 1 or keys.shape[-1] == 0 or not keys.is_floating_point():
+        kind = f"{keys.dtype} of shape {tuple(keys.shape)}" if isinstance(keys, Tensor) else type(keys).__name__
+        raise BadInput(f"A sort takes one key per item, a floating-point tensor (..., n), not {kind}.")
+    return keys
 
 
 def sort_logits(keys: Keys) -> Float[Tensor, "... n n"]:
@@ -62,5 +71,6 @@ def sort_logits(keys: Keys) -> Float[Tensor, "... n n"]:
 def decode_keys(keys: Keys, allowed: MaskOrNone = None) -> Orders:
     """The items by ascending key; with a mask, the best allowed assignment of that sort."""
     if allowed is None:
+        checked_keys(keys)
         return torch.argsort(keys.detach(), dim=-1, stable=True)
     return assign(sort_logits(keys.detach()), allowed)

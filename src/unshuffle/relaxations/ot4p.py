@@ -11,7 +11,7 @@ from scipy.linalg import schur
 from torch import Tensor
 
 from ..operators.assignment import assign
-from ..operators.permutation import to_matrix
+from ..operators.permutation import square, to_matrix
 from ..shapes import BadInput, Scores
 from ..temperature import UNIT, Schedule
 from .protocol import MaskOrNone, Number, Orders, Share, SoftPermutations, with_samples
@@ -55,7 +55,7 @@ class OT4P:
 
     def rotation(self, scores: Scores) -> Rotation:
         r"""$O = B \exp(A)$, $A = \mathrm{triu}(S, 1) - \mathrm{triu}(S, 1)^T$: the lower triangle of the scores is unused."""
-        upper = scores.triu(1)
+        upper = square(scores).triu(1)
         base = rotated_base(scores.shape[-1], self.seed) if self.base is None else self.base
         return base.to(scores) @ torch.matrix_exp(upper - upper.mT)
 

@@ -9,7 +9,7 @@ import torch
 from ..shapes import BadInput
 from ..temperature import UNIT, Schedule
 from .gumbel_sinkhorn import softmax_over_items
-from .neuralsort import Keys, decode_keys
+from .neuralsort import Keys, checked_keys, decode_keys
 from .protocol import MaskOrNone, Number, Orders, Share, SoftPermutations, with_samples
 
 
@@ -37,6 +37,7 @@ class SoftSort:
         allowed: MaskOrNone = None,
         share: Share = None,
     ) -> SoftPermutations:
+        scores = checked_keys(scores)
         distance = (scores.unsqueeze(-1) - scores.sort(-1).values.unsqueeze(-2)).abs()
         logits = -self.schedule(epoch) * distance.pow(self.power)
         return with_samples(softmax_over_items(logits, allowed), samples)

@@ -45,6 +45,7 @@ def solve(
     """
     import torch
 
+    from ..errors import whole
     from . import checks
     from .solution import Solution
     from .watch import Watch
@@ -55,7 +56,7 @@ def solve(
         "allowed": checks.mask(allowed, n),
         "init": checks.start(init, n),
         "runs": checks.count(runs),
-        "generator": torch.Generator().manual_seed(int(seed)),
+        "generator": torch.Generator().manual_seed(whole("seed", seed, 0)),
     }
     with Watch(checks.limit(time_limit), callback) as watch, torch.no_grad():
         found: Runs = chosen(watch=watch, **options)

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from ..errors import BadInput, whole
 from ..operators.assignment import why_infeasible
-from ..shapes import BadInput
+
+
+def numbers(name: str, value: Any) -> Tensor:
+    """A tensor of a tensor, an array, a frame or nested lists."""
+    try:
+        tensor = value if isinstance(value, Tensor) else torch.as_tensor(np.asarray(value))
+    except (TypeError, ValueError, RuntimeError):
+        raise BadInput(f"{name} must be numbers in a tensor or an array, not {type(value).__name__}.") from None
+    if tensor.is_complex():
+        raise BadInput(f"{name} must be real numbers, not {tensor.dtype}.")
+    return tensor
 
 
 def costs(cost: Any) -> Tensor | tuple[Tensor, ...]:
-    if isinstance(cost, (list, tuple)) and len(cost) and getattr(cost[0], "ndim", 0) == 2:
-        return tuple(_matrix(torch.as_tensor(c)) for c in cost)
-    return _matrix(torch.as_tensor(cost))
+    if isinstance(cost, (list, tuple)) and len(cost) and hasattr(cost[0], "ndim"):
+        return tuple(_matrix(numbers("A cost", c)) for c in cost)
+    return _matrix(numbers("A cost", cost))
 
 
 def _matrix(cost: Tensor) -> Tensor:
@@ -50,7 +62,7 @@ def pair(given: Tensor | tuple[Tensor, ...], n: int) -> tuple[Tensor, Tensor]:
 def mask(allowed: Any, n: int) -> Tensor | None:
     if allowed is None:
         return None
-    pairs = torch.as_tensor(allowed).cpu()
+    pairs = numbers("allowed", allowed).cpu()
     if pairs.dtype != torch.bool or tuple(pairs.shape) != (n, n):
         raise BadInput(
             f"allowed must be a bool matrix of {n} items x {n} positions, not {pairs.dtype} of shape {tuple(pairs.shape)}."
@@ -64,7 +76,7 @@ def mask(allowed: Any, n: int) -> Tensor | None:
 def start(init: Any, n: int) -> Tensor | None:
     if init is None:
         return None
-    scores = torch.as_tensor(init).detach().to("cpu", torch.float32)
+    scores = numbers("init", init).detach().to("cpu", torch.float32)
     if tuple(scores.shape) != (n, n):
         raise BadInput(f"init must be scores of {n} items x {n} positions, not of shape {tuple(scores.shape)}.")
     if not torch.isfinite(scores).all():
@@ -73,9 +85,7 @@ def start(init: Any, n: int) -> Tensor | None:
 
 
 def count(runs: int | None) -> int | None:
-    if runs is not None and (int(runs) != runs or runs < 1):
-        raise BadInput(f"runs must be a whole number of at least 1, not {runs!r}.")
-    return None if runs is None else int(runs)
+    return None if runs is None else whole("runs", runs, 1)
 
 
 def limit(seconds: float | None) -> float | None:

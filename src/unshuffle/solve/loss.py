@@ -20,6 +20,7 @@ from torch import Tensor
 
 from ..shapes import BadInput
 from .anneal import Field, Pace
+from .checks import numbers
 from .confidence import place_share, same_energy
 from .rounds import Rounds, anneal_rounds
 from .solution import Runs
@@ -80,7 +81,7 @@ def solve_loss(
 
 def as_items(items: Any) -> Tensor:
     """Items as a floating-point tensor with the items in its first dimension."""
-    tensor = torch.as_tensor(items).detach()
+    tensor = numbers("items", items).detach()
     if tensor.ndim < 1 or len(tensor) < 1:
         raise BadInput(f"items must have at least one item in the first dimension, not shape {tuple(tensor.shape)}.")
     tensor = tensor if tensor.is_floating_point() else tensor.to(torch.get_default_dtype())
@@ -132,8 +133,8 @@ class _Problem:
         return curvature
 
     def _field(self, reordered: Tensor) -> Tensor:
-        gradient = self.gradient(reordered).flatten(2).float()
-        middle = reordered.flatten(2).float()
+        gradient = self.gradient(reordered).reshape(*reordered.shape[:2], -1).float()
+        middle = reordered.reshape(*reordered.shape[:2], -1).float()
         pull = gradient - self.gamma * (middle - middle.mean(1, keepdim=True))
         return (self.flat @ pull.mT) / self.unit
 

@@ -25,6 +25,9 @@ def expected_energy(layout: Layout, P: SoftPermutation, cost: PairCost | Sequenc
 
     One matrix product per relation forwards, and one backwards if the cost needs no gradient. (`Graph`: two and two.)
     """
+    if not isinstance(P, Tensor) or P.ndim < 2 or tuple(P.shape[-2:]) != (layout.n, layout.n):
+        kind = tuple(P.shape) if isinstance(P, Tensor) else type(P).__name__
+        raise BadInput(f"P must be a soft permutation (..., {layout.n}, {layout.n}) to fit the layout, not {kind}.")
     if isinstance(layout, Graph):
         (D,) = _costs(layout, cost, 1)
         return (P * (D @ P @ layout.weights.to(P).mT)).sum((-2, -1))

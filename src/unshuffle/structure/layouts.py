@@ -15,14 +15,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..shapes import BadInput
+from ..errors import BadInput, whole
 
 Pairs: TypeAlias = Int[Tensor, "pairs 2"]
-
-
-def _at_least(name: str, value: int, least: int) -> None:
-    if int(value) != value or value < least:
-        raise BadInput(f"{name} must be a whole number of at least {least}, not {value!r}.")
 
 
 @dataclass(frozen=True)
@@ -32,7 +27,7 @@ class Path:
     n: int
 
     def __post_init__(self) -> None:
-        _at_least("The length of a Path", self.n, 1)
+        whole("The length of a Path", self.n, 1)
 
     def relations(self) -> tuple[Pairs, ...]:
         first = torch.arange(self.n - 1)
@@ -49,7 +44,7 @@ class Cycle:
     n: int
 
     def __post_init__(self) -> None:
-        _at_least("The length of a Cycle", self.n, 1)
+        whole("The length of a Cycle", self.n, 1)
 
     def relations(self) -> tuple[Pairs, ...]:
         first = torch.arange(self.n)
@@ -67,8 +62,8 @@ class Grid:
     width: int
 
     def __post_init__(self) -> None:
-        _at_least("The height of a Grid", self.height, 1)
-        _at_least("The width of a Grid", self.width, 1)
+        whole("The height of a Grid", self.height, 1)
+        whole("The width of a Grid", self.width, 1)
 
     @property
     def n(self) -> int:

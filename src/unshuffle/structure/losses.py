@@ -26,9 +26,20 @@ def monotone(items: Items, lags: Sequence[int] = (1,)) -> PerList:
     inwards: training time grows like n^2. Lags at all scales (`monotone_at_all_scales`) are the same property and reach
     every position at once.
     """
-    n = items.shape[-2]
+    n = positions(items)
     drops = [torch.relu(items[..., : n - lag, :] - items[..., lag:, :]) for lag in lags if 0 < lag < n]
     return sum((drop.square().sum((-2, -1)) for drop in drops), items.new_zeros(items.shape[:-2]))
+
+
+def positions(items: Items) -> int:
+    """The number of positions of reordered items (..., n, d) of real numbers; otherwise one sentence."""
+    if not isinstance(items, Tensor) or items.ndim < 2 or not items.is_floating_point():
+        raise BadInput(f"Reordered items must be a floating-point tensor (..., n, d), not {_kind(items)}.")
+    return items.shape[-2]
+
+
+def _kind(items: object) -> str:
+    return f"{items.dtype} of shape {tuple(items.shape)}" if isinstance(items, Tensor) else type(items).__name__
 
 
 def dyadic_lags(n: int) -> tuple[int, ...]:
@@ -38,11 +49,12 @@ def dyadic_lags(n: int) -> tuple[int, ...]:
 
 def monotone_at_all_scales(items: Items) -> PerList:
     """`monotone` over the lags 1, 2, 4, ... < n."""
-    return monotone(items, dyadic_lags(items.shape[-2]))
+    return monotone(items, dyadic_lags(positions(items)))
 
 
 def tour_length(items: Items) -> PerList:
     r"""$\sum_i \lVert \hat x_i - \hat x_{i+1} \rVert_2$, closed: the length of the tour through blended points."""
+    positions(items)
     return torch.linalg.vector_norm(items - items.roll(-1, dims=-2), dim=-1).sum(-1)
 
 
@@ -58,6 +70,8 @@ def smooth2k(tiles: Tiles, grid: Grid, band: int = 2, power: int | float = 2.0) 
     column are summed as $|\cdot|^p$; the same with rows for upper and lower tiles. Steps *along* the seam are left out:
     only so does k = 1 give the seam alone, as the paper says. `power=1` is total variation, `power=2` matches `smooth1`.
     """
+    if not isinstance(tiles, Tensor) or tiles.ndim < 4:
+        raise BadInput(f"Tiles must be a tensor (..., n, channels, height, width), not {_kind(tiles)}.")
     height, width = tiles.shape[-2:]
     if tiles.shape[-4] != grid.n:
         raise BadInput(f"{grid} has {grid.n} positions, but {tiles.shape[-4]} tiles came; reshape the tiles to match.")
