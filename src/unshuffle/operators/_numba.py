@@ -17,7 +17,7 @@ import numpy as np
 
 from ._jit import njit
 from ._philox import M0, M1, ROUNDS, W0, W1, rows_at_once
-from ._simd import add_four, four_dots, four_gradient_rows
+from ._simd import four_gradient_rows, pull_four, sweep_four
 from ._vector_math import exp_below, gumbel_of
 
 _M0, _M1 = np.uint64(M0), np.uint64(M1)
@@ -148,16 +148,24 @@ def _sweep(K, v, totals, u, sums):
     one = K.dtype.type(1)
     sums[:] = 0
     for i in range(0, n - 3, 4):
-        found = four_dots(K, i, v, n)
-        weights = one / found[0], one / found[1], one / found[2], one / found[3]
-        totals[i], totals[i + 1], totals[i + 2], totals[i + 3] = found
-        u[i], u[i + 1], u[i + 2], u[i + 3] = weights
-        add_four(sums, K, i, weights, n)
-    for i in range(n - n % 4, n):
-        totals[i] = _dot(K[i], v)
-        u[i] = one / totals[i]
-        for j in range(n):
-            sums[j] += K[i, j] * u[i]
+        sweep_four(K, i, v, totals, u, sums, n, i)
+    if n >= 4 and n % 4:
+        sweep_four(K, n - 4, v, totals, u, sums, n, n - n % 4)
+    elif n < 4:
+        for i in range(n):
+            totals[i] = _dot(K[i], v)
+            u[i] = one / totals[i]
+            for j in range(n):
+                sums[j] += K[i, j] * u[i]
+    _gather(sums, n)
+
+
+@njit
+def _gather(sums, n):
+    """The last n % 8 sums come from behind the others, where ``_simd`` leaves them; the length of ``sums`` is n + 8."""
+    if n >= 8:
+        for j in range(n - n % 8, n):
+            sums[j] = sums[j + 8]
 
 
 @njit(fastmath={"nnan", "nsz", "reassoc"})
@@ -187,7 +195,7 @@ def _iterate(K, u, v, totals, sums, tolerance, limits):
                 break
         low, most_row = _bounds(totals)
         least_row = min(least_row, low)
-        low, most_column = _bounds(sums)
+        low, most_column = _bounds(sums[:n])
         least_column = min(least_column, low)
         # a NaN anywhere in K is in one of the totals and so in each of the sums
         if (
@@ -211,7 +219,7 @@ def forward(scores, beta, field, noise, stream, tolerance, soft, u, v, used, see
     """Matrices low..high-1 of ``soft`` (samples * batch, n, n); scores and field are flat per matrix."""
     batch, n = scores.shape[0], soft.shape[1]
     # one allocation each: two views of one are taken to overlap, and the loops over them stay scalar
-    totals, sums = np.empty(n, soft.dtype), np.empty(n, soft.dtype)
+    totals, sums = np.empty(n, soft.dtype), np.empty(n + 8, soft.dtype)
     words = new_words(n)
     nothing = scores[0, :0]
     for m in range(low, high):
@@ -235,19 +243,15 @@ def _pull(P, s, a, first, r, sums):
     n = P.shape[0]
     sums[:] = 0
     for i in range(0, n - 3, 4):
-        found = four_dots(P, i, s, n)
-        weights = (
-            -a[i] * (first[i] + a[i] * found[0]),
-            -a[i + 1] * (first[i + 1] + a[i + 1] * found[1]),
-            -a[i + 2] * (first[i + 2] + a[i + 2] * found[2]),
-            -a[i + 3] * (first[i + 3] + a[i + 3] * found[3]),
-        )
-        r[i], r[i + 1], r[i + 2], r[i + 3] = weights
-        add_four(sums, P, i, weights, n)
-    for i in range(n - n % 4, n):
-        r[i] = -a[i] * (first[i] + a[i] * _dot(P[i], s))
-        for j in range(n):
-            sums[j] += P[i, j] * r[i]
+        pull_four(P, i, s, a, first, r, sums, n, i)
+    if n >= 4 and n % 4:
+        pull_four(P, n - 4, s, a, first, r, sums, n, n - n % 4)
+    elif n < 4:
+        for i in range(n):
+            r[i] = -a[i] * (first[i] + a[i] * _dot(P[i], s))
+            for j in range(n):
+                sums[j] += P[i, j] * r[i]
+    _gather(sums, n)
 
 
 @njit(fastmath=True)
@@ -289,14 +293,15 @@ def _gradient(P, G, a, c, r, s, D):
     T, n = a.shape
     for i in range(0, n - 3, 4):
         four_gradient_rows(D, P, G, i, a, s, r, c, T, n)
-    for i in range(n - n % 4, n):
-        for j in range(n):
-            D[i, j] = G[i, j]
-        for t in range(T):
+    if n >= 4 and n % 4:
+        four_gradient_rows(D, P, G, n - 4, a, s, r, c, T, n)
+    elif n < 4:
+        for i in range(n):
             for j in range(n):
-                D[i, j] += a[t, i] * s[t, j] + r[t, i] * c[t, j]
-        for j in range(n):
-            D[i, j] *= P[i, j]
+                D[i, j] = G[i, j]
+                for t in range(T):
+                    D[i, j] += a[t, i] * s[t, j] + r[t, i] * c[t, j]
+                D[i, j] *= P[i, j]
 
 
 @njit(fastmath=True)
@@ -345,7 +350,7 @@ def backward(
     shares, cap = to_scores.shape[0], u.shape[1]
     all_a, all_c = np.empty((cap, n), soft.dtype), np.empty((cap, n), soft.dtype)
     all_r, all_s = np.empty((cap, n), soft.dtype), np.empty((cap, n), soft.dtype)
-    f_bar, g_bar, sums = np.empty(n, soft.dtype), np.empty(n, soft.dtype), np.empty(n, soft.dtype)
+    f_bar, g_bar, sums = np.empty(n, soft.dtype), np.empty(n, soft.dtype), np.empty(n + 8, soft.dtype)
     D = np.empty((n, n), soft.dtype)
     x = np.empty(n * n if to_beta.size + to_field.size else 0, soft.dtype)
     words = new_words(n)

@@ -1,8 +1,10 @@
 """The inner loops of the Sinkhorn kernels, written as vector instructions.
 
 LLVM vectorises a plain loop 32 numbers at a time and leaves the rest to scalar code, which for n = 10 or 50 is most of the
-work. Here a row is cut into chunks of 16, then 8, and only what is left after them is done one by one. With four rows at a time,
-16 columns are eight independent chains of multiply-adds, enough to hide their latency.
+work. Here a row is cut into chunks of 16, then 8, and the rest is one more chunk of 8 that ends with the row and overlaps the one
+before: harmless where a result is written twice, and with the lanes that were there before set to zero where it is added. Rows go
+four at a time, the last four in the same way: 16 columns are then eight independent chains of multiply-adds, enough to hide their
+latency, and the four sums across lanes are taken together. Only below n = 8 numbers are done one by one.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ class _Emit:
         self.builder.store(value, place, align=self.align)
 
     def splat(self, scalar: Any, kind: Any) -> Any:
-        if kind == self.real:
+        if kind == scalar.type:
             return scalar
         nothing = ir.Constant(kind, ir.Undefined)
         one = self.builder.insert_element(nothing, scalar, ir.Constant(ir.IntType(32), 0))
@@ -62,16 +64,44 @@ class _Emit:
     def multiply_add(self, a: Any, b: Any, c: Any) -> Any:
         return self.builder.fadd(self.builder.fmul(a, b, flags=FLAGS), c, flags=FLAGS)
 
-    def total(self, parts: list[Any]) -> Any:
-        """The sum of all lanes of a wide vector, a vector and a number."""
-        wide, lanes, rest = (self.builder.load(part) for part in parts)
-        for k in range(2):
-            half = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), list(range(k * WIDTH, (k + 1) * WIDTH)))
-            lanes = self.builder.fadd(lanes, self.builder.shuffle_vector(wide, wide, half), flags=FLAGS)
-        name = f"llvm.vector.reduce.fadd.v{WIDTH}f{8 * self.align}"
-        kind = ir.FunctionType(self.real, [self.real, self.vector])
-        function = cgutils.get_or_insert_function(self.builder.module, kind, name)
-        return self.builder.call(function, [rest, lanes], fastmath=FLAGS)
+    def shuffle(self, a: Any, b: Any, lanes: list[int]) -> Any:
+        return self.builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), lanes))
+
+    def add(self, a: Any, b: Any) -> Any:
+        return self.builder.fadd(a, b, flags=FLAGS)
+
+    def narrow(self, parts: list[Any], combine: Callable[[Any, Any], Any]) -> Any:
+        """A wide vector and a vector, combined into one vector."""
+        wide, lanes = (self.builder.load(part) for part in parts)
+        halves = [self.shuffle(wide, wide, list(range(k * WIDTH, (k + 1) * WIDTH))) for k in range(2)]
+        return combine(combine(*halves), lanes)
+
+    def four_totals(self, parts: list[list[Any]]) -> Any:
+        """A vector of four sums: each of all lanes of a wide vector, a vector and a number."""
+
+        def pairs(x: Any, y: Any) -> Any:
+            even, odd = (
+                [0, 2, 8, 10, 4, 6, 12, 14],
+                [1, 3, 9, 11, 5, 7, 13, 15],
+            )  # no lane leaves its half of the register
+            return self.add(self.shuffle(x, y, even), self.shuffle(x, y, odd))
+
+        a, b, c, d = (self.narrow(part[:2], self.add) for part in parts)
+        both = pairs(pairs(a, b), pairs(c, d))
+        sums = self.add(*(self.shuffle(both, both, [4 * k + lane for lane in range(4)]) for k in range(2)))
+        rest = ir.Constant(ir.VectorType(self.real, 4), ir.Undefined)
+        for k, part in enumerate(parts):
+            rest = self.builder.insert_element(rest, self.builder.load(part[2]), ir.Constant(ir.IntType(32), k))
+        return self.add(sums, rest)
+
+    def lane(self, vector: Any, k: int) -> Any:
+        return self.builder.extract_element(vector, ir.Constant(ir.IntType(32), k))
+
+    def at_least(self, first: Any, lanes: int, limit: Any) -> Any:
+        """Which of first, first + 1, ... are not below the limit."""
+        b, kind = self.builder, ir.VectorType(self.index, lanes)
+        here = b.add(self.splat(first, kind), ir.Constant(kind, list(range(lanes))))
+        return b.icmp_signed(">=", here, self.splat(limit, kind))
 
     def zero(self, kind: Any) -> Any:
         """A local variable of that kind, set to zero here (alloca_once_value would set it in the entry block only)."""
@@ -79,61 +109,95 @@ class _Emit:
         self.builder.store(ir.Constant(kind, None), place)
         return place
 
-    def chunks(self, n: Any, body: Callable[[Any, Any], None]) -> None:
-        """body(start, kind) for each chunk of 16, then of 8, then for each number that is left."""
-        low = self.number(0)
-        for kind in self.kinds:
-            step = getattr(kind, "count", 1)
-            high = self.builder.and_(n, self.number(-step))
-            with cgutils.for_range_slice(self.builder, low, high, self.number(step), self.index) as (start, _):
+    def chunks(self, n: Any, body: Callable[[Any, Any], None], end: Callable[[Any, Any], None] | None = None) -> None:
+        """body(start, kind) for chunks of 16, then 8; for the rest end(n - 8, start of the rest), or below 8 one by one."""
+        b, low = self.builder, self.number(0)
+        for kind in self.kinds[:2]:
+            high = b.and_(n, self.number(-kind.count))
+            with cgutils.for_range_slice(b, low, high, self.number(kind.count), self.index) as (start, _):
                 body(start, kind)
             low = high
+        with b.if_then(b.icmp_signed("<", low, n), likely=True):
+            start = b.sub(n, self.number(WIDTH))
+            with b.if_else(b.icmp_signed(">=", start, self.number(0)), likely=True) as (overlap, single):
+                with overlap:
+                    body(start, self.vector) if end is None else end(start, low)
+                with single, cgutils.for_range_slice(b, low, n, self.number(1), self.index) as (one, _):
+                    body(one, self.real)
+
+
+def _four_rows(
+    emit: _Emit, rows: list[Any], n: Any, other: Any, sums: Any, weigh: Callable[[Any], Any], row: Any, fresh: Any
+) -> None:
+    """found = X v for four rows of X, w = weigh(found), sums += X^T w with the rows from ``fresh`` on."""
+    parts = [[emit.zero(kind) for kind in emit.kinds] for _ in rows]
+
+    def dot(start: Any, kind: Any, x: Any) -> None:
+        for part, data in zip(parts, rows, strict=True):
+            place = part[emit.kinds.index(kind)]
+            emit.builder.store(emit.multiply_add(emit.load(data, start, kind), x, emit.builder.load(place)), place)
+
+    def last_dot(start: Any, rest: Any) -> None:
+        x = emit.load(other, start, emit.vector)
+        dot(start, emit.vector, emit.builder.select(emit.at_least(start, WIDTH, rest), x, ir.Constant(x.type, None)))
+
+    emit.chunks(n, lambda start, kind: dot(start, kind, emit.load(other, start, kind)), last_dot)
+    w = weigh(emit.four_totals(parts))
+    w = emit.builder.select(emit.at_least(row, 4, fresh), w, ir.Constant(w.type, None))
+    weights = [emit.lane(w, k) for k in range(4)]
+
+    def add(start: Any, kind: Any, to: Any) -> None:
+        x = ir.Constant(kind, None)
+        for data, weight in zip(rows, weights, strict=True):
+            x = emit.multiply_add(emit.load(data, start, kind), emit.splat(weight, kind), x)
+        # the old sum comes in last: blocks of rows wait for each other no longer than one addition
+        emit.store(emit.builder.fadd(emit.load(sums, to, kind), x, flags=("nsz",)), sums, to)
+
+    # the last chunk has a place of its own behind the others: to load what was half stored just now would stall
+    emit.chunks(n, lambda start, kind: add(start, kind, start), lambda start, _: add(start, emit.vector, n))
 
 
 @intrinsic
-def four_dots(typing, matrix, row, vector, n):
-    """The products of rows row..row+3 of a C-contiguous matrix with n columns and a vector."""
+def sweep_four(typing, K, row, v, totals, u, sums, n, fresh):
+    """For rows row..row+3: totals = K v, u = 1 / totals; and sums += K^T u with those from ``fresh`` on."""
 
     def generate(context, builder, signature, arguments):
-        emit = _Emit(context, builder, matrix.dtype)
-        rows = emit.rows(matrix, arguments[0], arguments[1], arguments[3])
-        other = emit.data(vector, arguments[2])
-        sums = {kind: [emit.zero(kind) for _ in rows] for kind in emit.kinds}
+        emit = _Emit(context, builder, K.dtype)
+        first, n_ = arguments[1], arguments[6]
+        other, out_totals, out, to = (emit.data(v, arguments[k]) for k in (2, 3, 4, 5))
 
-        def body(start, kind):
-            x = emit.load(other, start, kind)
-            for total, data in zip(sums[kind], rows, strict=True):
-                builder.store(emit.multiply_add(emit.load(data, start, kind), x, builder.load(total)), total)
+        def weigh(found):
+            emit.store(found, out_totals, first)
+            w = builder.fdiv(ir.Constant(found.type, [1.0] * 4), found, flags=FLAGS)
+            emit.store(w, out, first)
+            return w
 
-        emit.chunks(arguments[3], body)
-        found = [emit.total([sums[kind][k] for kind in emit.kinds]) for k in range(4)]
-        return context.make_tuple(builder, signature.return_type, found)
-
-    return types.UniTuple(matrix.dtype, 4)(matrix, row, vector, n), generate
-
-
-@intrinsic
-def add_four(typing, sums, matrix, row, weights, n):
-    """sums += weights[0] * matrix[row] + ... + weights[3] * matrix[row + 3]."""
-
-    def generate(context, builder, signature, arguments):
-        emit = _Emit(context, builder, matrix.dtype)
-        rows = emit.rows(matrix, arguments[1], arguments[2], arguments[4])
-        out = emit.data(sums, arguments[0])
-        weight = [builder.extract_value(arguments[3], k) for k in range(4)]
-        factors = {kind: [emit.splat(w, kind) for w in weight] for kind in emit.kinds}
-
-        def body(start, kind):
-            x = ir.Constant(kind, None)
-            for data, factor in zip(rows, factors[kind], strict=True):
-                x = emit.multiply_add(emit.load(data, start, kind), factor, x)
-            # the old sum comes in last: blocks of rows wait for each other no longer than one addition
-            emit.store(builder.fadd(emit.load(out, start, kind), x, flags=("nsz",)), out, start)
-
-        emit.chunks(arguments[4], body)
+        _four_rows(emit, emit.rows(K, arguments[0], first, n_), n_, other, to, weigh, first, arguments[7])
         return context.get_dummy_value()
 
-    return types.void(sums, matrix, row, weights, n), generate
+    return types.void(K, row, v, totals, u, sums, n, fresh), generate
+
+
+@intrinsic
+def pull_four(typing, P, row, s, a, f, r, sums, n, fresh):
+    """For rows row..row+3: r = -a (f + a (P s)); and sums += P^T r with those from ``fresh`` on."""
+
+    def generate(context, builder, signature, arguments):
+        emit = _Emit(context, builder, P.dtype)
+        first, n_ = arguments[1], arguments[7]
+        other, scale, begin, out, to = (emit.data(s, arguments[k]) for k in (2, 3, 4, 5, 6))
+
+        def weigh(found):
+            factor = emit.load(scale, first, found.type)
+            w = emit.multiply_add(factor, found, emit.load(begin, first, found.type))
+            w = builder.fneg(builder.fmul(factor, w, flags=FLAGS))
+            emit.store(w, out, first)
+            return w
+
+        _four_rows(emit, emit.rows(P, arguments[0], first, n_), n_, other, to, weigh, first, arguments[8])
+        return context.get_dummy_value()
+
+    return types.void(P, row, s, a, f, r, sums, n, fresh), generate
 
 
 @intrinsic

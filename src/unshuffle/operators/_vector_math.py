@@ -67,7 +67,7 @@ def _exp_below(x):
         p = p * r + np.float32(1.66666666817e-1)
         p = p * r + np.float32(5.00000001354e-1)
         p = p * r * r + r + np.float32(1.0)
-        scale = bits_to_float((np.int32(k) + np.int32(127)) << np.int32(23))
+        scale = bits_to_float(np.int32((np.int32(k) + np.int32(127)) << np.int32(23)))
         return p * scale if x > LOWEST else (np.float32(0.0) if x <= LOWEST else x)  # the last is NaN
 
     return polynomial
@@ -84,9 +84,9 @@ def _log_of(x, minus_one):
         return lambda x, minus_one: np.log1p(minus_one) if abs(minus_one) < 0.25 else np.log(x)
 
     def polynomial(x, minus_one):
-        shifted = float_to_bits(x) - SQRT_HALF_BITS
-        exponent = shifted >> np.int32(23)
-        mantissa = bits_to_float((shifted & np.int32(0x007FFFFF)) + SQRT_HALF_BITS)
+        shifted = np.int32(float_to_bits(x) - SQRT_HALF_BITS)
+        exponent = np.int32(shifted >> np.int32(23))
+        mantissa = bits_to_float(np.int32((shifted & np.int32(0x007FFFFF)) + SQRT_HALF_BITS))
         close = abs(minus_one) < np.float32(0.25)  # then exponent is 0 (x between sqrt(1/2) and sqrt(2))
         r = minus_one if close else mantissa - np.float32(1.0)
         k = np.float32(exponent)
@@ -120,15 +120,21 @@ def _gumbel_of(bits, real):
     def two_logarithms(bits, real):
         w = (np.float32(bits) + np.float32(0.5)) * np.float32(2.0**-31)
         # of 1 - w; where w is small, 1 - w would round off what matters, and the reduced argument is -w itself
-        shifted = float_to_bits(max(np.float32(1.0) - w, np.float32(2.0**-26))) - SQRT_HALF_BITS
-        reduced = bits_to_float((shifted & np.int32(0x007FFFFF)) + SQRT_HALF_BITS) - np.float32(1.0)
+        reduced, exponent = _reduced(max(np.float32(1.0) - w, np.float32(2.0**-26)))
         r = -w if w < np.float32(0.25) else reduced
-        exponential = -(_log1p_reduced(r) + np.float32(shifted >> np.int32(23)) * LN2)
-        shifted = float_to_bits(exponential) - SQRT_HALF_BITS
-        r = bits_to_float((shifted & np.int32(0x007FFFFF)) + SQRT_HALF_BITS) - np.float32(1.0)
-        return -(_log1p_reduced(r) + np.float32(shifted >> np.int32(23)) * LN2)
+        exponential = -(_log1p_reduced(r) + exponent * LN2)
+        r, exponent = _reduced(exponential)
+        return -(_log1p_reduced(r) + exponent * LN2)
 
     return two_logarithms
+
+
+@njit(**INLINE)
+def _reduced(x):
+    """r and k with x = (1 + r) 2^k and 1 + r between sqrt(1/2) and sqrt(2). Every step is cut to 32 bits: numba makes 64 of them."""
+    shifted = np.int32(float_to_bits(x) - SQRT_HALF_BITS)
+    mantissa = bits_to_float(np.int32((shifted & np.int32(0x007FFFFF)) + SQRT_HALF_BITS))
+    return mantissa - np.float32(1.0), np.float32(np.int32(shifted >> np.int32(23)))
 
 
 @njit(**INLINE)
