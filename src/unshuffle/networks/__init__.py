@@ -8,6 +8,8 @@ from .items import ItemScorer as ItemScorer
 from .items import KeyScorer as KeyScorer
 from .items import count_parameters as count_parameters
 from .items import standardised as standardised
+from .seams import AskNeighbours as AskNeighbours
+from .seams import SeamScorer as SeamScorer
 from .tiles import TileScorer as TileScorer
 from .tours import ScatteringAttention as ScatteringAttention
 from .tours import TourScorer as TourScorer

@@ -27,6 +27,7 @@ from ..temperature import (
     Controller,
     DegreeViolation,
     ExcessEntropy,
+    Exponential,
     LinearInBeta,
     LinearInTau,
     LocalTemperature,
@@ -43,6 +44,7 @@ class Temperature:
 
     No `boost`: one global temperature. `matched`: the control, a scalar lowered by the field's mean. `degree`: by degree
     violation (tours) instead of entropy. `linear_in_tau`, `mean_of_tau`: as the authors' code has it. `product`: `prod`.
+    `exponential`: by a constant factor per epoch (the same in beta and in tau).
     """
 
     start: float
@@ -56,6 +58,7 @@ class Temperature:
     product: bool = False
     linear_in_tau: bool = False
     mean_of_tau: bool = False
+    exponential: bool = False
 
     def named(self, name: str, boost: float) -> Temperature:
         """The choices of the command line."""
@@ -76,7 +79,7 @@ class Temperature:
         return MatchedScalar(field) if self.matched else field
 
     def relax(self, iterations: int = 10, noise: float = 1.0) -> GumbelSinkhorn:
-        shape = LinearInTau() if self.linear_in_tau else LinearInBeta()
+        shape = LinearInTau() if self.linear_in_tau else Exponential() if self.exponential else LinearInBeta()
         schedule = Anneal(self.start, self.end, self.epochs, shape)
         return GumbelSinkhorn(schedule, self.local(), iterations, noise, self.adapt_from)
 
