@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -180,6 +180,10 @@ class Jigsaw:
     def measures(self, network: nn.Module) -> dict[str, float]:
         return {"tau": self._measured(network, self._puzzles(self.pictures().held_out, 2))["tau"]}
 
+    def known(self) -> tuple[Tensor, Tensor | None, Tensor]:
+        given = self._puzzles(self.pictures().held_out, 2)
+        return given.items, given.allowed, given.truth
+
     def test(self, network: nn.Module) -> dict[str, float]:
         """Means over the test pictures; `gain` is Kendall tau beyond what the anchors alone give."""
         return self._measured(network, self._puzzles(self.pictures().test, 3))
@@ -218,13 +222,3 @@ class Jigsaw:
         _, height, width = self.tile
         small = np.stack([scaled(tile, height, width) for tile in tiles])
         return torch.from_numpy(small).permute(0, 3, 1, 2).flatten(1).float().div(255).unsqueeze(0)
-
-
-def with_tiles_alone(recipe: Jigsaw) -> Jigsaw:
-    """The strong recipe with the paper's network, whose tiles do not see each other."""
-    return replace(recipe, scorer=None)
-
-
-def with_blended_seams(recipe: Jigsaw, band: int = 1) -> Jigsaw:
-    """The strong recipe with the paper's loss on blended tiles."""
-    return replace(recipe, band=band)
