@@ -5,21 +5,23 @@ It is printed at the start, saved with the run and read back from its checkpoint
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ..errors import BadInput
 from ..learn.batches import Batches
-from ..learn.checkpoint import load
+from ..learn.checkpoint import load, save
 from ..learn.descent import Descent
 from ..learn.fit import Fitted, fit
 from ..learn.loop import Moment
 from ..learn.objective import Learner, Loss
+from ..learn.predict import calibrated_beta, predict
 from ..relaxations.gumbel_sinkhorn import GumbelSinkhorn
 from ..relaxations.protocol import Relaxation
 from ..temperature import (
@@ -110,20 +112,25 @@ class Recipe(Protocol):
         """How good the orders are on test lists, that neither training nor selection saw."""
         ...
 
+    def known(self) -> tuple[Tensor, Tensor | None, Tensor] | None:
+        """Validation lists, their masks and their true orders, where there are any: for the confidence only."""
+        ...
+
 
 def train(
     recipe: Recipe,
     folder: Path | None = None,
     *,
     device: str | None = None,
+    patience: int | None = None,
     time_limit: float | None = None,
     callback: Callable[[Moment], object] | None = None,
 ) -> Fitted:
-    """Carry out a recipe; with a folder, go on where an earlier call stopped."""
+    """Carry out a recipe; with a folder, go on where an earlier call stopped. `patience`: see `fit`."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         network = recipe.network()
-    return fit(
+    fitted = fit(
         network,
         recipe.batches(),
         recipe.loss(),
@@ -132,6 +139,7 @@ def train(
         samples=recipe.samples,
         descent=recipe.descent(),
         held_out=recipe.held_out(),
+        patience=patience,
         measures=recipe.measures,
         folder=folder,
         about=about(recipe),
@@ -140,6 +148,20 @@ def train(
         time_limit=time_limit,
         callback=callback,
     )
+    if folder is not None and os.environ.get("RANK", "0") == "0":
+        _calibrate(recipe, fitted.network, Path(folder) / "best.pt")
+    return fitted
+
+
+def _calibrate(recipe: Recipe, network: nn.Module, best: Path) -> None:
+    """Write into a checkpoint at which temperature its confidence means something, where true orders are known."""
+    known = recipe.known()
+    if known is None:
+        return
+    items, allowed, truth = known
+    scores = predict(network, items, recipe.relax(), allowed=allowed).scores
+    state, said = load(best)
+    save(state, best, said | {"confidence_beta": calibrated_beta(scores, truth, allowed)})
 
 
 def about(recipe: Recipe) -> dict[str, Any]:
@@ -168,8 +190,8 @@ def recipe_from(kind: type[R], settings: dict[str, Any]) -> R:
     return kind(**values)
 
 
-def trained(path: Path, kinds: dict[str, type]) -> tuple[Any, nn.Module]:
-    """The recipe and the network of a checkpoint (a file, or the folder of a run: then its best)."""
+def trained(path: Path, kinds: dict[str, type]) -> tuple[Any, nn.Module, float | None]:
+    """Recipe, network and temperature of its confidence, from a checkpoint (a file, or the folder of a run: its best)."""
     path = Path(path)
     state, said = load(path / "best.pt" if path.is_dir() else path)
     task, settings = said.get("task"), said.get("recipe")
@@ -178,4 +200,4 @@ def trained(path: Path, kinds: dict[str, type]) -> tuple[Any, nn.Module]:
     recipe = recipe_from(kinds[task], settings)
     learner = Learner(recipe.network(), recipe.relax(), recipe.loss())
     learner.load_state_dict(state.learner)
-    return recipe, learner.network.eval()
+    return recipe, learner.network.eval(), said.get("confidence_beta")

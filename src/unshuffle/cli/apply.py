@@ -1,0 +1,74 @@
+"""``unshuffle apply``: order new data with a trained network, in one forward pass."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .common import Json, Out, Quiet, save_figure, say, write_atomic
+from .train import recipes
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def apply(
+    checkpoint: Annotated[Path, typer.Argument(help="best.pt of `unshuffle train`, or the folder of the run.")],
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="Numbers: a CSV, one list a line. Tiles: a folder or a shuffled picture. Cities: CSV, .tsp."
+        ),
+    ],
+    out: Out = Path("applied"),
+    json_: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Order new data with a trained network: one forward pass, no search, with a confidence for every item.
+
+    Writes NAME.order.json and, for pictures and cities, the picture put together and the tour.
+
+    Example: unshuffle apply runs/sort100/best.pt lists.csv --json
+    """
+    from ..learn.predict import predict
+    from ..tasks.training import trained
+
+    recipe, network, beta = trained(checkpoint, recipes())
+    prediction = predict(network, recipe.read(data), recipe.relax(), beta=beta)
+    orders, confidence = prediction.order, prediction.confidence
+    result: dict[str, Any] = {
+        "task": recipe.TASK,
+        "orders": orders.tolist(),
+        "confidence": [[round(c, 4) for c in line] for line in confidence.tolist()],
+    }
+    files = [
+        write_atomic(out / f"{data.stem}.order.json", json.dumps(result) + "\n"),
+        *_pictures(recipe, data, orders, out),
+    ]
+    result["files"] = [str(file) for file in files]
+    summary = f"ordered {len(orders)} list{'s' if len(orders) > 1 else ''} of {orders.shape[-1]}, mean confidence"
+    say(result, [f"{summary} {confidence.mean():.2f}", *(f"wrote {file}" for file in files)], json_, quiet)
+
+
+def _pictures(recipe: Any, data: Path, orders: Tensor, out: Path) -> list[Path]:
+    """What a person would rather look at."""
+    if recipe.TASK == "jigsaw":
+        from ..tasks.jigsaw import cut, join
+        from ..tasks.pictures import png, read_picture, read_tiles
+
+        tiles = read_tiles(data)[0] if data.is_dir() else cut(read_picture(data), recipe.grid)[0]
+        return [write_atomic(out / f"{data.stem}.png", png(join(tiles, orders[0], recipe.grid)))]
+    if recipe.TASK == "tour":
+        from ..tasks.tour import read_cities, tour_length, tour_text
+        from .tour import draw
+
+        cities = read_cities(data)
+        title = f"{cities.name}: {cities.n} cities, length {tour_length(cities, orders[0]):.6g}, one forward pass"
+        return [
+            write_atomic(out / f"{data.stem}.tour", tour_text(cities, orders[0])),
+            save_figure(draw(cities, orders[0], title), out / f"{data.stem}.png"),
+        ]
+    return []
