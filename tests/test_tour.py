@@ -112,8 +112,8 @@ def test_csv_of_distances(tmp_path):
     [
         ("a.csv", "", "empty"),
         ("a.csv", "1,2\n3\n", "columns"),
-        ("a.csv", "1,2\n3,oops\n", "not all finite numbers"),
-        ("a.csv", "1,2\n3,nan\n", "not all finite numbers"),
+        ("a.csv", "1,2\n3,oops\n", "not a finite number"),
+        ("a.csv", "1,2\n3,nan\n", "not a finite number"),
         ("a.csv", "1,2,3,4,5\n1,2,3,4,5\n", "coordinates"),
         ("a.csv", "0,-1,2\n-1,0,2\n2,2,0\n", "negative"),
         ("a.tsp", "NAME: a\nTYPE: TSP\nEDGE_WEIGHT_TYPE: EUC_2D\n" + POINTS, "DIMENSION"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import functools
 import inspect
 import io
 import json
+import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +22,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from .. import __version__
 from ..errors import BadInput
 from ..files import write_atomic as write_atomic
+from ..files import write_together as write_together
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,14 +36,26 @@ COMMANDS = {
     "strips": "Put the strips of shredded pages back in order.",
     "tour": "Find a short round trip through cities.",
     "seriate": "Order the rows (and columns) of a table so that neighbours are alike.",
+    "train": "Teach a network to order, from structure alone.",
+    "apply": "Order new data with a trained network, in one pass.",
     "bench": "Measure speed and memory of the Sinkhorn operator on this machine.",
+    "reproduce": "Compute the tables of the paper, ours beside the paper's.",
 }
 
-Seed = Annotated[int, typer.Option("--seed", help="Makes a run repeatable.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Makes a run repeatable.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the results; made if it does not exist.")]
-TimeLimit = Annotated[float | None, typer.Option("--time-limit", min=0.0, help="Stop after so many seconds.")]
+Polish = Annotated[bool, typer.Option("--polish", help="Add a local search, reported apart.")]
+TimeLimit = Annotated[
+    float | None, typer.Option("--time-limit", min=0.0, help="Stop after so many seconds with the best so far.")
+]
+
+INTERRUPTED = 130  # what shells say of a program that Ctrl-C ended
+AFTERWARDS = (
+    "Ctrl-C stops with the best so far, written as usual, and exit code 130. Bad input gives one sentence and exit code 2; "
+    "--debug adds the traceback."
+)
 
 errors = Console(stderr=True, highlight=False)
 
@@ -49,8 +64,14 @@ def main() -> None:
     """The console script."""
     arguments = [a for a in sys.argv[1:] if a != "--debug"]
     debug = len(arguments) < len(sys.argv) - 1
-    wanted = next((a for a in arguments if not a.startswith("-")), None)
-    build(wanted, debug)(arguments)
+    # completion asks with the words so far in the environment, not as arguments
+    words = os.environ.get("COMP_WORDS", os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()[1:] or arguments
+    wanted = next((a for a in words if not a.startswith("-")), None)
+    try:
+        build(wanted, debug)(arguments, prog_name="unshuffle")
+    except KeyboardInterrupt:  # while modules are still loading
+        errors.print("Interrupted.", markup=False)
+        sys.exit(INTERRUPTED)
 
 
 def build(wanted: str | None, debug: bool = False) -> typer.Typer:
@@ -61,12 +82,13 @@ def build(wanted: str | None, debug: bool = False) -> typer.Typer:
         no_args_is_help=True,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["--help", "-h"]},
         epilog="Example: unshuffle jigsaw photo.jpg --grid 7x7 --shuffle. Add --debug to any command for a traceback.",
     )
     app.callback()(_root)
     for name, line in COMMANDS.items():
         function = _load(name) if name == wanted else _placeholder(line)
-        app.command(name, help=None if name == wanted else line)(_guarded(function, debug))
+        app.command(name, help=None if name == wanted else line, epilog=AFTERWARDS)(_guarded(function, debug))
     return app
 
 
@@ -100,6 +122,8 @@ def _guarded(function: Callable[..., None], debug: bool) -> Callable[..., None]:
     def call(*args: Any, **kwargs: Any) -> None:
         try:
             function(*args, **kwargs)
+        except BrokenPipeError:  # the reader of a pipe has seen enough; click ends quietly
+            raise
         except (BadInput, OSError, MemoryError) as error:
             if debug:
                 raise
@@ -107,7 +131,7 @@ def _guarded(function: Callable[..., None], debug: bool) -> Callable[..., None]:
             raise typer.Exit(2) from None
         except KeyboardInterrupt:
             errors.print("Interrupted.", markup=False)
-            raise typer.Exit(130) from None
+            raise typer.Exit(INTERRUPTED) from None
 
     # typer reads real types, not the strings that `from __future__ import annotations` leaves
     signature = inspect.signature(function, eval_str=True)
@@ -143,17 +167,35 @@ def progress(title: str, quiet: bool = False) -> Iterator[Callable[[Step], None]
         yield show
 
 
-def save_figure(figure: Figure, path: Path, dpi: int = 150) -> Path:
-    """A matplotlib figure as PNG (or by the path's ending), atomically."""
+def png_of(figure: Figure, dpi: int = 150) -> bytes:
+    """A matplotlib figure as the bytes of a PNG file."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format=path.suffix.lstrip(".") or "png", dpi=dpi, bbox_inches="tight")
-    return write_atomic(path, buffer.getvalue())
+    figure.savefig(buffer, format="png", dpi=dpi, bbox_inches="tight")
+    return buffer.getvalue()
+
+
+def save_figure(figure: Figure, path: Path) -> Path:
+    """The same as a file, atomically."""
+    return write_atomic(path, png_of(figure))
+
+
+def table_text(rows: Iterable[Sequence[object]]) -> str:
+    """Rows as the text of a CSV file."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def json_text(result: dict[str, Any]) -> str:
+    return json.dumps(result, indent=1) + "\n"
 
 
 def say(result: dict[str, Any], lines: list[str], as_json: bool, quiet: bool) -> None:
     """The end of every command: JSON on standard output, or a few lines for a person, or nothing."""
     if as_json:
-        typer.echo(json.dumps(result, indent=1))
+        typer.echo(json_text(result), nl=False)
     elif not quiet:
         for line in lines:
             typer.echo(line)
+    if result.get("status") == "interrupted":
+        raise typer.Exit(INTERRUPTED)

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..shapes import BadInput
-from .common import Json, Out, Quiet, Seed, TimeLimit, progress, save_figure, say, write_atomic
+from ..errors import BadInput
+from .common import (
+    Json,
+    Out,
+    Polish,
+    Quiet,
+    Seed,
+    TimeLimit,
+    json_text,
+    png_of,
+    progress,
+    say,
+    table_text,
+    write_together,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +45,7 @@ def jigsaw(
     pad: Annotated[
         bool, typer.Option("--pad", help="Where the grid does not divide: repeat edge pixels, do not crop.")
     ] = False,
-    polish: Annotated[bool, typer.Option("--polish", help="Add a local search, reported apart.")] = False,
+    polish: Polish = False,
     out: Out = Path("unshuffled"),
     seed: Seed = 0,
     time_limit: TimeLimit = None,
@@ -64,11 +75,15 @@ def jigsaw(
             callback=show,
             polish=polish,
         )
-    write_atomic(out / "reassembled.png", png(join(box.tiles, best_order(solution), box.grid)))
-    save_figure(picture_of(box, solution), out / "before-after.png")
-    write_atomic(out / "order.csv", as_csv(box, solution))
     result = summary(photo, box, solution, anchors, seed)
-    write_atomic(out / "result.json", json.dumps(result, indent=1) + "\n")
+    write_together(
+        {
+            out / "reassembled.png": png(join(box.tiles, best_order(solution), box.grid)),
+            out / "before-after.png": png_of(picture_of(box, solution)),
+            out / "order.csv": table_text(places(box, solution)),
+            out / "result.json": json_text(result),
+        }
+    )
     say(result, lines(result, out), json_, quiet)
 
 
@@ -183,15 +198,12 @@ def accuracy(order: Tensor, box: Box) -> dict[str, float]:
     }
 
 
-def as_csv(box: Box, solution: Solution) -> str:
+def places(box: Box, solution: Solution) -> Iterator[tuple[object, ...]]:
     """One line per position of the picture: which tile stands there and how sure that is."""
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(("row", "column", "tile", "name", "confidence"))
+    yield "row", "column", "tile", "name", "confidence"
     for place, tile in enumerate(best_order(solution).tolist()):
         row, column = divmod(place, box.grid.width)
-        table.writerow((row + 1, column + 1, tile, box.names[tile], f"{float(solution.confidence[tile]):.4f}"))
-    return text.getvalue()
+        yield row + 1, column + 1, tile, box.names[tile], f"{float(solution.confidence[tile]):.4f}"
 
 
 def lines(result: dict[str, Any], out: Path) -> list[str]:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..tasks.seriation import Criterion, Kind
-from .common import Json, Out, Quiet, Seed, TimeLimit, progress, save_figure, say, write_atomic
+from .common import (
+    Json,
+    Out,
+    Polish,
+    Quiet,
+    Seed,
+    TimeLimit,
+    json_text,
+    png_of,
+    progress,
+    say,
+    table_text,
+    write_together,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +42,7 @@ def seriate(
     ] = None,
     columns: Annotated[bool, typer.Option("--columns", help="Order the columns as well.")] = False,
     drop: Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out; may be given again.")] = None,
-    polish: Annotated[bool, typer.Option("--polish", help="Add a local search, reported apart.")] = False,
+    polish: Polish = False,
     out: Out = Path("unshuffled"),
     seed: Seed = 0,
     time_limit: TimeLimit = None,
@@ -66,31 +76,27 @@ def seriate(
     across = np.arange(len(read.columns))
     if columns or kind is Kind.dissimilarity:
         across = seriation.column_order(read, kind, found.order, seed)
-    write_atomic(out / "rows.csv", as_csv("row", read.rows, found.order))
-    if columns:
-        write_atomic(out / "columns.csv", as_csv("column", read.columns, across))
-    write_atomic(out / "table.csv", ordered_table(read, found.order, across))
-    save_figure(picture_of(read, found, across), out / "before-after.png")
     result = summary(table, read, kind, found, seed, across if columns else None)
-    write_atomic(out / "result.json", json.dumps(result, indent=1) + "\n")
+    files: dict[Path, str | bytes] = {out / "rows.csv": table_text(listing("row", read.rows, found.order))}
+    if columns:
+        files[out / "columns.csv"] = table_text(listing("column", read.columns, across))
+    files[out / "table.csv"] = table_text(ordered_table(read, found.order, across))
+    files[out / "before-after.png"] = png_of(picture_of(read, found, across))
+    files[out / "result.json"] = json_text(result)
+    write_together(files)
     say(result, lines(result, out), json_, quiet)
 
 
-def as_csv(what: str, names: list[str], order: np.ndarray) -> str:
-    text = io.StringIO()
-    sheet = csv.writer(text, lineterminator="\n")
-    sheet.writerow(("position", what, "number in the input"))
-    sheet.writerows((place + 1, names[k], k + 1) for place, k in enumerate(order.tolist()))
-    return text.getvalue()
+def listing(what: str, names: list[str], order: np.ndarray) -> list[tuple[object, ...]]:
+    lines = [(place + 1, names[k], k + 1) for place, k in enumerate(order.tolist())]
+    return [("position", what, "number in the input"), *lines]
 
 
-def ordered_table(table: Table, rows: np.ndarray, across: np.ndarray) -> str:
-    text = io.StringIO()
-    sheet = csv.writer(text, lineterminator="\n")
-    sheet.writerow(["", *(table.columns[k] for k in across.tolist())])
-    for r in rows.tolist():
-        sheet.writerow([table.rows[r], *(f"{table.values[r, k]:g}" for k in across.tolist())])
-    return text.getvalue()
+def ordered_table(table: Table, rows: np.ndarray, across: np.ndarray) -> list[list[object]]:
+    def line(r: int) -> list[object]:
+        return [table.rows[r], *(f"{table.values[r, k]:g}" for k in across.tolist())]
+
+    return [["", *(table.columns[k] for k in across.tolist())], *(line(r) for r in rows.tolist())]
 
 
 def summary(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import io
-import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import Json, Out, Quiet, Seed, TimeLimit, progress, say, write_atomic
+from .common import Json, Out, Polish, Quiet, Seed, TimeLimit, json_text, progress, say, table_text, write_together
 
 if TYPE_CHECKING:
     from ..solve.solution import Solution
@@ -21,7 +20,7 @@ def strips(
     folder: Annotated[
         Path, typer.Argument(help="A folder with one picture per strip, upright, cut sides left and right.")
     ],
-    polish: Annotated[bool, typer.Option("--polish", help="Add a local search, reported apart.")] = False,
+    polish: Polish = False,
     out: Out = Path("unshuffled"),
     seed: Seed = 0,
     time_limit: TimeLimit = None,
@@ -43,10 +42,14 @@ def strips(
     order = best_order(solution)
     page = io.BytesIO()
     paste(found, order).save(page, format="PNG")
-    write_atomic(out / "page.png", page.getvalue())
-    write_atomic(out / "order.csv", as_csv(found, order, solution))
     result = summary(folder, found, solution, seed)
-    write_atomic(out / "result.json", json.dumps(result, indent=1) + "\n")
+    write_together(
+        {
+            out / "page.png": page.getvalue(),
+            out / "order.csv": table_text(places(found, order, solution)),
+            out / "result.json": json_text(result),
+        }
+    )
     say(result, lines(result, out), json_, quiet)
 
 
@@ -54,13 +57,10 @@ def best_order(solution: Solution) -> list[int]:
     return (solution.order if solution.polished_order is None else solution.polished_order).tolist()
 
 
-def as_csv(found: list[Strip], order: list[int], solution: Solution) -> str:
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(("position", "strip", "confidence"))
+def places(found: list[Strip], order: list[int], solution: Solution) -> Iterator[tuple[object, ...]]:
+    yield "position", "strip", "confidence"
     for place, strip in enumerate(order):
-        table.writerow((place + 1, found[strip].name, f"{float(solution.confidence[strip]):.4f}"))
-    return text.getvalue()
+        yield place + 1, found[strip].name, f"{float(solution.confidence[strip]):.4f}"
 
 
 def summary(folder: Path, found: list[Strip], solution: Solution, seed: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import Json, Out, Quiet, Seed, TimeLimit, progress, save_figure, say, write_atomic
+from .common import Json, Out, Polish, Quiet, Seed, TimeLimit, json_text, png_of, progress, say, write_together
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 def tour(
     file: Annotated[Path, typer.Argument(help="CSV of coordinates or of distances, or a TSPLIB .tsp file.")],
-    polish: Annotated[bool, typer.Option("--polish", help="Add 2-opt and Or-opt, reported apart.")] = False,
+    polish: Polish = False,
     runs: Annotated[
         int | None, typer.Option("--runs", min=1, help="Annealings at the same time; the best wins.")
     ] = None,
-    out: Out = Path("tour"),
+    out: Out = Path("unshuffled"),
     seed: Seed = 0,
     time_limit: TimeLimit = None,
     json_: Json = False,
@@ -32,7 +32,7 @@ def tour(
     """Find a short round trip through cities.
 
     Reads one city per line (x,y or name,x,y), a square matrix of distances, or TSPLIB (EUC_2D, CEIL_2D, GEO, ATT,
-    EXPLICIT; lengths by its rules). Writes NAME.tour and, if the cities have coordinates, NAME.png.
+    EXPLICIT; lengths by its rules). Writes NAME.tour, NAME.json and, if the cities have coordinates, NAME.png.
 
     Example: unshuffle tour cities.csv --polish
     """
@@ -42,10 +42,12 @@ def tour(
     with progress("tour", quiet or json_) as show:
         solution = solve_tour(cities, polish=polish, runs=runs, seed=seed, time_limit=time_limit, callback=show)
     order = solution.order if solution.polished_order is None else solution.polished_order
-    files = [write_atomic(out / f"{file.stem}.tour", tour_text(cities, order))]
+    files: dict[Path, str | bytes] = {out / f"{file.stem}.tour": tour_text(cities, order)}
     if cities.points is not None:
-        files.append(save_figure(draw(cities, order, _title(cities, solution)), out / f"{file.stem}.png"))
-    say(_result(cities, solution, order, files), _lines(cities, solution, files), json_, quiet)
+        files[out / f"{file.stem}.png"] = png_of(draw(cities, order, _title(cities, solution)))
+    result = _result(cities, solution, order, [*files, out / f"{file.stem}.json"])
+    files[out / f"{file.stem}.json"] = json_text(result)
+    say(result, _lines(cities, solution, write_together(files)), json_, quiet)
 
 
 def _title(cities: Cities, solution: Solution) -> str:

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..operators.permutation import square
 from ..shapes import BadInput, SoftPermutation
 from .layouts import Graph, Layout
 
@@ -25,9 +26,8 @@ def expected_energy(layout: Layout, P: SoftPermutation, cost: PairCost | Sequenc
 
     One matrix product per relation forwards, and one backwards if the cost needs no gradient. (`Graph`: two and two.)
     """
-    if not isinstance(P, Tensor) or P.ndim < 2 or tuple(P.shape[-2:]) != (layout.n, layout.n):
-        kind = tuple(P.shape) if isinstance(P, Tensor) else type(P).__name__
-        raise BadInput(f"P must be a soft permutation (..., {layout.n}, {layout.n}) to fit the layout, not {kind}.")
+    if square(P, "A soft permutation").shape[-1] != layout.n:
+        raise BadInput(f"The layout has {layout.n} positions, but the soft permutation has {P.shape[-1]}.")
     if isinstance(layout, Graph):
         (D,) = _costs(layout, cost, 1)
         return (P * (D @ P @ layout.weights.to(P).mT)).sum((-2, -1))

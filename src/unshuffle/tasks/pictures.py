@@ -21,6 +21,12 @@ def read_picture(path: Path) -> np.ndarray:
 
     Turned upright as EXIF says; palettes become colours; an alpha channel that hides nothing is dropped.
     """
+    picture = open_picture(path)
+    return _pixels(ImageOps.exif_transpose(picture) or picture)
+
+
+def open_picture(path: Path) -> Image.Image:
+    """The whole picture as pillow reads it; too large, damaged and other files are one sentence."""
     path = Path(path)
     if path.is_dir():
         raise BadInput(f"{path} is a folder, but one picture was expected.")
@@ -31,7 +37,7 @@ def read_picture(path: Path) -> np.ndarray:
                 if picture.width * picture.height > MOST_PIXELS:
                     raise BadInput(_too_large(path))
                 picture.load()
-                return _pixels(ImageOps.exif_transpose(picture) or picture)
+                return picture
     except (Image.DecompressionBombWarning, Image.DecompressionBombError):
         raise BadInput(_too_large(path)) from None
     except UnidentifiedImageError:

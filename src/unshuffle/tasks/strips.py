@@ -16,7 +16,7 @@ from pathlib import Path as FilePath
 import numpy as np
 import torch
 from jaxtyping import Float
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from scipy.fft import dct
 from scipy.ndimage import gaussian_filter1d, map_coordinates, median_filter
 from torch import Tensor
@@ -26,6 +26,7 @@ from ..solve import solve
 from ..solve.solution import Solution
 from ..solve.watch import Step
 from ..structure.layouts import Path
+from .pictures import ENDINGS, open_picture
 
 TALL = 870
 """Rows at which strips are compared; taller scans are reduced by a whole factor (here: 11 inch at 79 dpi)."""
@@ -64,7 +65,7 @@ class Strip:
 
 
 def read_strips(folder: str | FilePath) -> list[Strip]:
-    """All pictures of a folder, by name."""
+    """All pictures of a folder, by name; other files, such as notes, are passed over."""
     folder = FilePath(folder)
     if not folder.is_dir():
         raise BadInput(f"{folder} is not a folder; give the folder that holds one picture per strip.")
@@ -72,14 +73,8 @@ def read_strips(folder: str | FilePath) -> list[Strip]:
     for path in sorted(folder.iterdir()):
         if path.name.startswith(".") or not path.is_file():
             continue
-        try:
-            with Image.open(path) as image:
-                image.load()
-                pictures.append((path.name, image))
-        except UnidentifiedImageError:
-            continue
-        except (OSError, SyntaxError) as error:
-            raise BadInput(f"{path} cannot be read as a picture ({error}).") from None
+        if path.suffix.lower() in ENDINGS:
+            pictures.append((path.name, open_picture(path)))
     if len(pictures) < 2:
         raise BadInput(f"{folder} holds {len(pictures)} picture(s), but at least two strips are needed.")
     return find_paper(pictures)

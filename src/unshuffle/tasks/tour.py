@@ -56,12 +56,12 @@ def _from_table(text: str, path: Path) -> Cities:
     rows = [_fields(line) for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     if not rows:
         raise BadInput(f"{path.name} is empty; give one city per line, for example 3.5,7.25.")
-    header = [] if _numbers(rows[0][-2:]) else rows.pop(0)
+    header = [] if any(_numbers([cell]) for cell in rows[0][-2:]) else rows.pop(0)
     labels: list[str] = []
     if rows and len(rows[0]) > 1 and (not _numbers(rows[0][:1]) or header[:1] in (["name"], ["city"], ["id"], [""])):
         labels = [row[0] for row in rows]
         rows = [row[1:] for row in rows]
-    table = _table(rows, path)
+    table = _table(rows, path, first=2 if labels else 1)
     labels = labels or [str(i) for i in range(len(table))]
     if table.shape[0] == table.shape[1] and (table.shape[0] != 2 or bool((np.diag(table) == 0).all())):
         return Cities(path.stem, _checked(torch.from_numpy(table), path), None, labels)
@@ -91,15 +91,16 @@ def _numbers(fields: list[str]) -> bool:
         return False
 
 
-def _table(rows: list[list[str]], path: Path) -> np.ndarray:
+def _table(rows: list[list[str]], path: Path, first: int) -> np.ndarray:
     if not rows:
         raise BadInput(f"{path.name} has a header but no cities.")
     width = len(rows[0])
     for number, row in enumerate(rows, start=1):
         if len(row) != width:
             raise BadInput(f"Row {number} of {path.name} has {len(row)} columns, but the first has {width}.")
-        if not _numbers(row):
-            raise BadInput(f"Row {number} of {path.name} is not all finite numbers: {', '.join(row)[:60]}.")
+        for column, cell in enumerate(row, start=first):
+            if not _numbers([cell]):
+                raise BadInput(f"Row {number}, column {column} of {path.name} is {cell[:40]!r}, not a finite number.")
     return np.array([[float(field) for field in row] for row in rows])
 
 

@@ -1,0 +1,414 @@
+"""Bad input: one list for the library, one for the commands. One sentence, non-zero exit, nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from typer.testing import CliRunner, Result
+
+import unshuffle as us
+from unshuffle.cli.common import build
+from unshuffle.files import write_together
+
+NAN, INF = float("nan"), float("inf")
+GOOD = torch.linspace(-1, 1, 16).sin().reshape(4, 4)
+P = us.sinkhorn(GOOD)
+COST = GOOD.abs()
+
+
+def with_entry(value: float) -> torch.Tensor:
+    spoilt = GOOD.clone()
+    spoilt[1, 2] = value
+    return spoilt
+
+
+SQUARES = {  # where (..., n, n) of real numbers is expected
+    "empty": torch.zeros(0, 0),
+    "oblong": torch.zeros(3, 4),
+    "a vector": torch.zeros(4),
+    "whole numbers": torch.zeros(4, 4, dtype=torch.int64),
+    "half precision": torch.zeros(4, 4, dtype=torch.float16),
+    "complex": torch.zeros(4, 4, dtype=torch.complex64),
+    "numpy": np.zeros((4, 4)),
+    "a list": [[0.0, 1.0], [1.0, 0.0]],
+    "text": "scores",
+    "nothing": None,
+}
+TAKES_SQUARE = {
+    "sinkhorn": us.sinkhorn,
+    "gumbel_sinkhorn": us.gumbel_sinkhorn,
+    "assign": us.assign,
+    "entropy": us.entropy,
+    "marginal_error": us.marginal_error,
+    "reorder": lambda soft: us.reorder(soft, torch.zeros(4, 2)),
+    "GumbelSinkhorn": us.GumbelSinkhorn(),
+    "Sinkhorn": us.Sinkhorn(),
+    "ColumnSoftmax": us.ColumnSoftmax(),
+    "OT4P": us.OT4P(),
+    "StraightThrough": us.StraightThrough(us.GumbelSinkhorn()),
+    "LocalTemperature": lambda soft: us.LocalTemperature()(soft, 1.0),
+    "expected_energy": lambda soft: us.energies.expected_energy(us.Path(4), soft, COST),
+}
+"""Public functions of one matrix."""
+
+MASKS = {
+    "numbers": torch.ones(4, 4),
+    "wrong size": torch.ones(3, 3, dtype=torch.bool),
+    "one row": torch.ones(4, dtype=torch.bool),
+    "text": "all",
+}
+IMPOSSIBLE = torch.tensor([[1, 0, 0, 0], [1, 0, 0, 0], [1, 1, 1, 1], [1, 1, 1, 1]], dtype=torch.bool)
+TAKES_MASK = {
+    "sinkhorn": lambda m: us.sinkhorn(GOOD, allowed=m),
+    "gumbel_sinkhorn": lambda m: us.gumbel_sinkhorn(GOOD, allowed=m),
+    "assign": lambda m: us.assign(GOOD, m),
+    "GumbelSinkhorn": lambda m: us.GumbelSinkhorn()(GOOD, allowed=m),
+    "StraightThrough": lambda m: us.StraightThrough(us.GumbelSinkhorn())(GOOD, allowed=m),
+    "Path": lambda m: us.solve(us.Path(4), cost=COST, allowed=m),
+    "Cycle": lambda m: us.solve(us.Cycle(4), cost=COST, allowed=m),
+    "Grid": lambda m: us.solve(us.Grid(2, 2), cost=COST, allowed=m),
+    "Graph": lambda m: us.solve(us.Graph(COST), cost=COST, allowed=m),
+    "loss": lambda m: us.solve(lambda X: X[0].sum(), items=COST, allowed=m),
+}
+SOFT_MASK = {  # what does not look for a whole permutation takes any mask of the right kind
+    "entropy": lambda m: us.entropy(P, allowed=m),
+    "ColumnSoftmax": lambda m: us.ColumnSoftmax()(GOOD, allowed=m),
+    "NeuralSort": lambda m: us.NeuralSort()(GOOD[0], allowed=m),
+    "SoftSort": lambda m: us.SoftSort()(GOOD[0], allowed=m),
+}
+NO_ORDER = {
+    "real numbers": torch.rand(4),
+    "a number": torch.tensor(3),
+    "numpy": np.arange(4),
+    "a list": [0, 1, 2],
+    "too large": torch.tensor([0, 1, 5]),
+}
+OTHERS = {
+    "sinkhorn, NaN": lambda: us.sinkhorn(with_entry(NAN)),
+    "sinkhorn, infinity": lambda: us.sinkhorn(with_entry(INF)),
+    "gumbel_sinkhorn, NaN": lambda: us.gumbel_sinkhorn(with_entry(NAN)),
+    "assign, NaN": lambda: us.assign(with_entry(NAN)),
+    "sinkhorn, iterations": lambda: us.sinkhorn(GOOD, 0),
+    "sinkhorn, half an iteration": lambda: us.sinkhorn(GOOD, 1.5),  # pyright: ignore
+    "sinkhorn, NaN iterations": lambda: us.sinkhorn(GOOD, NAN),  # pyright: ignore
+    "sinkhorn, tolerance": lambda: us.sinkhorn(GOOD, tolerance=0.0),
+    "gumbel_sinkhorn, beta": lambda: us.gumbel_sinkhorn(GOOD, -1.0),
+    "gumbel_sinkhorn, beta NaN": lambda: us.gumbel_sinkhorn(GOOD, NAN),
+    "gumbel_sinkhorn, shape of beta": lambda: us.gumbel_sinkhorn(GOOD, torch.ones(3)),
+    "gumbel_sinkhorn, samples": lambda: us.gumbel_sinkhorn(GOOD, samples=0),
+    "gumbel_sinkhorn, noise": lambda: us.gumbel_sinkhorn(GOOD, noise=-1.0),
+    "GumbelSinkhorn, schedule": lambda: us.GumbelSinkhorn(2.0),  # pyright: ignore
+    "GumbelSinkhorn, iterations": lambda: us.GumbelSinkhorn(iterations=0),
+    "LocalTemperature, signal": lambda: us.LocalTemperature(0.7),  # pyright: ignore
+    "LocalTemperature, boost": lambda: us.LocalTemperature(max_boost=NAN),
+    "ExcessEntropy": lambda: us.ExcessEntropy(1.0),
+    "Constant": lambda: us.Constant(0.0),
+    "Anneal": lambda: us.Anneal(1.0, INF, epochs=3),
+    "Anneal, epochs": lambda: us.Anneal(1.0, 2.0, epochs=0),
+    "LearnedTemperature": lambda: us.LearnedTemperature(2.0),
+    "NeuralSort, whole numbers": lambda: us.NeuralSort()(torch.arange(4)),  # pyright: ignore
+    "SoftSort, no keys": lambda: us.SoftSort()(torch.zeros(0)),
+    "reorder, whole numbers": lambda: us.reorder(P, torch.arange(4)),  # pyright: ignore
+    "reorder, too few": lambda: us.reorder(P, torch.rand(3, 2)),
+    "inverse, twice the same": lambda: us.inverse(torch.tensor([0, 0, 1])),
+    "kendall_tau, lengths": lambda: us.kendall_tau(torch.rand(3), torch.rand(4)),
+    "kendall_tau, NaN": lambda: us.kendall_tau(torch.tensor([NAN, 1.0]), torch.rand(2)),
+    "kendall_tau, a list": lambda: us.kendall_tau([1, 2], torch.rand(2)),  # pyright: ignore
+    "order_tau, lengths": lambda: us.metrics.order_tau(torch.arange(3), torch.arange(4)),
+    "neighbour_accuracy": lambda: us.metrics.neighbour_accuracy(torch.arange(4), torch.arange(4), us.Grid(1, 3)),
+    "monotone, one list without features": lambda: us.losses.monotone(torch.rand(4)),
+    "tour_length, whole numbers": lambda: us.losses.tour_length(torch.zeros(4, 2, dtype=torch.int64)),
+    "smooth1, flat tiles": lambda: us.losses.smooth1(torch.rand(4, 12), us.Grid(2, 2)),
+    "smooth1, wrong grid": lambda: us.losses.smooth1(torch.rand(4, 1, 3, 3), us.Grid(2, 3)),
+    "Path": lambda: us.Path(0),
+    "Cycle": lambda: us.Cycle(NAN),  # pyright: ignore
+    "Grid": lambda: us.Grid(2, "x"),  # pyright: ignore
+    "Graph": lambda: us.Graph(with_entry(NAN)),
+    "expected_energy, size": lambda: us.energies.expected_energy(us.Path(5), P, torch.rand(5, 5)),
+    "solve, NaN": lambda: us.solve(us.Path(4), cost=with_entry(NAN)),
+    "solve, infinity": lambda: us.solve(us.Cycle(4), cost=with_entry(INF)),
+    "solve, empty": lambda: us.solve(us.Path(4), cost=torch.zeros(0, 0)),
+    "solve, oblong": lambda: us.solve(us.Path(4), cost=torch.zeros(4, 3)),
+    "solve, size": lambda: us.solve(us.Path(5), cost=COST),
+    "solve, complex": lambda: us.solve(us.Path(4), cost=torch.zeros(4, 4, dtype=torch.complex64)),
+    "solve, text": lambda: us.solve(us.Path(4), cost="cost"),
+    "solve, vectors": lambda: us.solve(us.Grid(2, 2), cost=(torch.zeros(4), torch.zeros(4))),
+    "solve, three costs": lambda: us.solve(us.Grid(2, 2), cost=(COST, COST, COST)),
+    "solve, no cost": lambda: us.solve(us.Path(4)),
+    "solve, no problem": lambda: us.solve(4, cost=COST),  # pyright: ignore
+    "solve, runs": lambda: us.solve(us.Path(4), cost=COST, runs=0),
+    "solve, NaN runs": lambda: us.solve(us.Path(4), cost=COST, runs=NAN),  # pyright: ignore
+    "solve, seed": lambda: us.solve(us.Path(4), cost=COST, seed=None),  # pyright: ignore
+    "solve, time limit": lambda: us.solve(us.Path(4), cost=COST, time_limit=NAN),
+    "solve, init": lambda: us.solve(us.Path(4), cost=COST, init=torch.zeros(3, 3)),
+    "solve, NaN init": lambda: us.solve(us.Path(4), cost=COST, init=with_entry(NAN)),
+    "solve, no items": lambda: us.solve(lambda X: X.sum()),
+    "solve, NaN items": lambda: us.solve(lambda X: X.sum(), items=with_entry(NAN)),
+    "solve, zero items": lambda: us.solve(lambda X: X.sum(), items=torch.zeros(0, 2)),
+    "solve, loss of many numbers": lambda: us.solve(lambda X: X, items=COST),
+    "solve, loss without gradient": lambda: us.solve(lambda X: torch.tensor(1.0), items=COST),
+    "solve, polish of a loss": lambda: us.solve(lambda X: X.sum(), items=COST, polish=True),
+}
+
+
+@pytest.fixture(autouse=True)
+def _without_shape_checks(monkeypatch):
+    """In the tests every signature is checked by beartype, which speaks before we do; users have only our sentences."""
+    monkeypatch.setattr("jaxtyping.config.jaxtyping_disable", True)
+
+
+def one_sentence(call) -> None:
+    with pytest.raises(us.BadInput) as refused:
+        call()
+    text = str(refused.value)
+    assert 10 < len(text) < 200
+    assert "\n" not in text
+
+
+@pytest.mark.parametrize("given", SQUARES)
+@pytest.mark.parametrize("function", TAKES_SQUARE)
+def test_not_a_square_of_real_numbers(function, given):
+    one_sentence(lambda: TAKES_SQUARE[function](SQUARES[given]))
+
+
+@pytest.mark.parametrize("function", {**TAKES_MASK, **SOFT_MASK})
+def test_masks(function):
+    call = {**TAKES_MASK, **SOFT_MASK}[function]
+    for mask in MASKS.values():
+        one_sentence(lambda mask=mask: call(mask))
+    if function in TAKES_MASK:
+        one_sentence(lambda: call(IMPOSSIBLE))
+
+
+@pytest.mark.parametrize("given", NO_ORDER)
+def test_not_an_order(given):
+    one_sentence(lambda: us.inverse(NO_ORDER[given]))
+    one_sentence(lambda: us.to_matrix(NO_ORDER[given]))
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_the_rest_of_the_public_names(case):
+    one_sentence(OTHERS[case])
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_one_item_and_two_are_solved(n):
+    cost = torch.rand(n, n)
+    for layout in (us.Path(n), us.Cycle(n), us.Grid(1, n), us.Graph(torch.ones(n, n))):
+        assert sorted(us.solve(layout, cost=cost).order.tolist()) == list(range(n))
+    assert sorted(us.solve(lambda x: x.square().sum(), items=torch.rand(n)).order.tolist()) == list(range(n))
+    assert us.sinkhorn(torch.zeros(n, n)).sum().item() == pytest.approx(n)
+
+
+# -- the commands
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(build(str(arguments[0])), [str(a) for a in arguments])
+
+
+def write(path: Path, content: str | bytes) -> Path:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def huge_png(_: object = None) -> bytes:
+    """The first lines of a 20,000 x 20,000 picture: enough for a reader to believe it and start."""
+    head = b"IHDR" + struct.pack(">IIBBBBB", 20_000, 20_000, 8, 2, 0, 0, 0)
+    data = b"IDAT" + zlib.compress(bytes(60_001 * 3))
+    chunks = (struct.pack(">I", len(c) - 4) + c + struct.pack(">I", zlib.crc32(c)) for c in (head, data, b"IEND"))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def photo_bytes(folder: Path) -> bytes:
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (60, 80, 3), np.uint8)).save(folder / "whole.png")
+    return (folder / "whole.png").read_bytes()
+
+
+TSP = "NAME: a\nTYPE: TSP\nDIMENSION: {}\nEDGE_WEIGHT_TYPE: EUC_2D\nNODE_COORD_SECTION\n1 0 0\n2 0 1\n3 1 0\nEOF\n"
+FILES = {  # command: name, content, words that the sentence must have
+    "tour": [
+        ("a.csv", "", ["empty"]),
+        ("a.csv", "1,2\n3,oops\n", ["Row 2", "column 2", "oops"]),
+        ("a.csv", "city,x,y\nParis,1,2\nRome,3,two\n", ["Row 2", "column 3", "two"]),
+        ("a.csv", "1,oops\n3,4\n", ["Row 1", "column 2", "oops"]),
+        ("a.csv", "1,2\n3,nan\n", ["Row 2", "nan"]),
+        ("a.csv", "1,inf\n3,4\n", ["Row 1", "inf"]),
+        ("a.csv", "1,2\n3\n", ["columns"]),
+        ("a.csv", b"\xff\xfe\x00\x9f", ["text file"]),
+        ("a.tsp", TSP.format(4), ["promises 4"]),
+        ("a.tsp", TSP.format("many"), ["DIMENSION"]),
+        ("a.tsp", TSP.format(-1), ["DIMENSION"]),
+        ("a.tsp", TSP.format(10**9), ["DIMENSION"]),
+    ],
+    "seriate": [
+        ("a.csv", "", ["empty"]),
+        ("a.csv", "name,p,q\na,1,2\nb,3,oops\n", ["'b'", "'q'", "oops"]),
+        ("a.csv", "name,p,q\na,1,2\nb,3,nan\n", ["'b'", "'q'", "nan"]),
+        ("a.csv", "name,p,q\na,1,2\nb,3,\n", ["'b'", "'q'", "empty"]),
+        ("a.csv", "name,p,q\na,1,inf\nb,3,1\n", ["'a'", "'q'", "inf"]),
+        ("a.csv", "name,p,q\na,1,2\na,3,1\n", ["2 rows", "'a'"]),
+        ("a.csv", "name,p,p\na,1,2\nb,3,1\n", ["2 columns", "'p'"]),
+        ("a.csv", "name,p,q\na,1,2\n", ["two rows"]),
+        ("a.csv", "name,p,q\na,1,2\nb,3\n", ["line 3"]),
+        ("a.csv", b"\xff\xfe\x00\x9f", ["text file"]),
+    ],
+    "jigsaw": [
+        ("a.png", "", ["not a picture"]),
+        ("a.png", "not a picture", ["not a picture"]),
+        ("a.png", huge_png, ["million pixels"]),
+        ("a.png", lambda folder: photo_bytes(folder)[:3000], ["damaged"]),
+    ],
+}
+
+
+def refused(done: Result, folder: Path, *words: str) -> None:
+    assert done.exit_code == 2, (done.output, done.exception)
+    assert done.stdout == ""
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("Error: ")
+    for word in words:
+        assert word in line, line
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "content", "words"),
+    [(command, *case) for command, cases in FILES.items() for case in cases],
+)
+def test_a_file_that_cannot_be_used(command, name, content, words, tmp_path):
+    file = write(tmp_path / name, content(tmp_path) if callable(content) else content)  # pyright: ignore
+    refused(run(command, file, "--out", tmp_path / "out"), tmp_path, *words)
+
+
+@pytest.mark.parametrize("command", ["tour", "seriate", "jigsaw", "strips"])
+def test_missing_file_and_folder_instead_of_file(command, tmp_path):
+    refused(run(command, tmp_path / "none.csv", "--out", tmp_path / "out"), tmp_path, "none.csv")
+    (tmp_path / "folder").mkdir()
+    refused(run(command, tmp_path / "folder", "--out", tmp_path / "out"), tmp_path, "folder")
+
+
+@pytest.mark.parametrize("content", [huge_png, lambda: b"", lambda: b"no picture"])
+def test_strips_do_not_lose_a_broken_scan(tmp_path, content):
+    (tmp_path / "scans").mkdir()
+    for name in ("a.png", "b.png"):
+        Image.new("L", (20, 200), 255).save(tmp_path / "scans" / name)
+    write(tmp_path / "scans" / "c.png", content())
+    refused(run("strips", tmp_path / "scans", "--out", tmp_path / "out"), tmp_path, "c.png")
+
+
+def good_file(command: str, folder: Path) -> list[object]:
+    if command == "tour":
+        return [write(folder / "a.csv", "0,0\n0,1\n1,1\n1,0\n")]
+    if command == "seriate":
+        return [write(folder / "a.csv", "1,0\n0,1\n1,1\n2,3\n")]
+    if command == "jigsaw":
+        return [write(folder / "a.png", photo_bytes(folder)), "--grid", "2x2"]
+    (folder / "scans").mkdir()
+    for k in range(3):
+        pixels = np.random.default_rng(k).integers(0, 255, (120, 20), np.uint8)
+        Image.fromarray(pixels).save(folder / "scans" / f"{k}.png")
+    return [folder / "scans"]
+
+
+@pytest.mark.parametrize("command", ["tour", "seriate", "jigsaw", "strips"])
+def test_an_output_that_cannot_be_written(command, tmp_path):
+    given = good_file(command, tmp_path)
+    blocked = write(tmp_path / "file", "in the way") / "out"
+    refused(run(command, *given, "--out", blocked), tmp_path, "Not a directory")
+    assert (tmp_path / "file").read_text() == "in the way"
+
+
+@pytest.mark.parametrize("command", ["tour", "seriate", "jigsaw", "strips"])
+def test_a_full_disk_leaves_nothing(command, tmp_path, monkeypatch):
+    given = good_file(command, tmp_path)
+    count = iter(range(100))
+
+    def full(_: int) -> None:
+        if next(count) == 1:  # the second file of the command no longer fits
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    done = run(command, *given, "--out", tmp_path / "results")
+    assert done.exit_code == 2
+    assert "No space left" in done.stderr
+    assert list((tmp_path / "results").iterdir()) == []
+
+
+def test_files_are_written_together_or_not_at_all(tmp_path):
+    (tmp_path / "b").mkdir()
+    write(tmp_path / "a", "old")
+    with pytest.raises(IsADirectoryError):
+        write_together({tmp_path / "a": "new", tmp_path / "b": "new"})
+    assert (tmp_path / "a").read_text() == "old"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b"]
+    write_together({tmp_path / "a": "new", tmp_path / "c": b"new"})
+    assert (tmp_path / "a").read_text() == (tmp_path / "c").read_text() == "new"
+
+
+def process(*arguments: object, code: str = "", **streams) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", f"{code}\nfrom unshuffle.cli import main; main()", *map(str, arguments)]
+    streams = {"stdout": subprocess.PIPE, **streams}
+    return subprocess.run(command, stderr=subprocess.PIPE, text=True, timeout=120, **streams)
+
+
+def test_standard_output_on_a_full_disk(tmp_path):
+    with open("/dev/full", "w") as full:
+        done = process("tour", *good_file("tour", tmp_path), "--json", "--out", tmp_path / "o", stdout=full)
+    assert done.returncode == 2
+    assert done.stderr.strip() == "Error: No space left on device"
+
+
+INTERRUPT = """
+import os, signal
+from unshuffle.{module} import {name} as patched
+before = patched.{method}
+def interrupted(*a, **k):
+    os.kill(os.getpid(), signal.SIGINT)
+    return before(*a, **k)
+patched.{method} = interrupted
+"""
+
+
+def test_ctrl_c_keeps_the_best_so_far(tmp_path):
+    points = np.random.default_rng(0).random((60, 2))
+    np.savetxt(tmp_path / "a.csv", points, delimiter=",")
+    code = INTERRUPT.format(module="solve.watch", name="Watch", method="__call__")
+    done = process("tour", tmp_path / "a.csv", "--json", "--out", tmp_path / "o", code=code)
+    assert done.returncode == 130, done.stderr
+    assert "Traceback" not in done.stderr
+    result = json.loads(done.stdout)
+    assert result["status"] == "interrupted"
+    assert sorted(result["order"]) == list(range(60))
+    assert sorted(p.name for p in (tmp_path / "o").iterdir()) == ["a.json", "a.png", "a.tour"]
+
+
+def test_ctrl_c_before_there_is_anything_writes_nothing(tmp_path):
+    code = INTERRUPT.format(module="tasks.tour", name="Cities", method="__init__")
+    done = process("tour", *good_file("tour", tmp_path), "--out", tmp_path / "o", code=code)
+    assert done.returncode == 130
+    assert done.stderr.strip() == "Interrupted."
+    assert not (tmp_path / "o").exists()
+
+
+def test_debug_shows_the_traceback(tmp_path):
+    assert "Traceback" in process("tour", tmp_path / "none.csv", "--debug").stderr
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
+    first, second = os.pipe()
+    os.close(first)
+    done = process("tour", *good_file("tour", tmp_path), "--json", "--out", tmp_path / "o", stdout=second)
+    os.close(second)
+    assert "Error" not in done.stderr
+    assert "Traceback" not in done.stderr
