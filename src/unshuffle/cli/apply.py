@@ -36,8 +36,8 @@ def apply(
     from ..learn.predict import predict
     from ..tasks.training import trained
 
-    recipe, network, beta = trained(checkpoint, recipes())
-    prediction = predict(network, recipe.read(data), recipe.relax(), beta=beta)
+    recipe, network, noise = trained(checkpoint, recipes())
+    prediction = predict(network, recipe.read(data), recipe.relax(), noise=noise)
     orders, confidence = prediction.order, prediction.confidence
     result: dict[str, Any] = {
         "task": recipe.TASK,

@@ -10,13 +10,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from ..errors import BadInput
-from ..operators.assignment import assign
-from ..operators.sinkhorn import sinkhorn
+from ..operators.permutation import inverse
 from ..relaxations.gumbel_sinkhorn import GumbelSinkhorn
 from ..relaxations.protocol import Relaxation
 
-ITERATIONS = 50  # sharp temperatures need more than the ten of training
-LAST = 10**9  # an epoch after all schedules
+UNCALIBRATED = 0.1  # of the deviation of the scores
 SURE = 0.995
 
 
@@ -25,7 +23,7 @@ class Prediction:
     """Orders of a batch of lists, and how sure the network is."""
 
     order: Int[Tensor, "lists n"]  # item at each position
-    confidence: Float[Tensor, "lists n"]  # per item, in the order of the input: its soft mass at its place
+    confidence: Float[Tensor, "lists n"]  # per item, in the order of the input: how surely it is in its place
     scores: Float[Tensor, "lists n ..."]  # what `solve(init=...)` takes
 
 
@@ -35,14 +33,16 @@ def predict(
     relax: Relaxation | None = None,
     *,
     allowed: Bool[Tensor, "#lists n n"] | None = None,
-    beta: float | None = None,
+    noise: float | None = None,
+    draws: int = 16,
     batch: int = 64,
+    seed: int = 0,
 ) -> Prediction:
     """Order each list by the network's scores: one forward pass, no noise.
 
-    The confidence of an item is its mass at its place in the soft permutation at `beta`. Take the one that
-    `calibrated_beta` finds on lists whose order is known; without it the relaxation's last temperature serves, which
-    tells sure items from unsure ones but is no probability.
+    The confidence of an item is the share of `draws` in which it keeps its place when Gumbel noise of this size is
+    added to the scores. Take the `noise` that `calibrated_noise` finds on lists whose order is known; without it the
+    confidence tells sure items from unsure ones but is no probability.
     """
     if not bool(torch.isfinite(items).all()):
         raise BadInput("The items hold a NaN or an infinity; a network cannot order those.")
@@ -50,6 +50,7 @@ def predict(
     device = next((p.device for p in network.parameters()), torch.device("cpu"))
     was_training = network.training
     network.eval()
+    generator = torch.Generator().manual_seed(seed)
     parts = []
     with torch.no_grad():
         for start in range(0, len(items), batch):
@@ -57,36 +58,52 @@ def predict(
             mask = allowed if allowed is None or len(allowed) == 1 else allowed[start : start + batch]
             mask = None if mask is None else mask.to(device)
             order = relax.decode(scores, allowed=mask)
-            parts.append((order, _mass(relax, scores, order, mask, beta), scores))
+            size = UNCALIBRATED * scores.std().item() if noise is None else noise
+            parts.append((order, kept(relax, scores, order, mask, size, draws, generator), scores))
     network.train(was_training)
     order, confidence, scores = (torch.cat(column).cpu() for column in zip(*parts, strict=True))
     return Prediction(order, confidence, scores)
 
 
-def _mass(relax: Relaxation, scores: Tensor, order: Tensor, allowed: Tensor | None, beta: float | None) -> Tensor:
-    """Per item, how much of it stands at its place."""
-    if beta is not None and scores.ndim > order.ndim:
-        soft = sinkhorn(beta * scores, ITERATIONS, allowed)
-    else:  # keys instead of scores, or nothing known about the temperature
-        soft = relax(scores, epoch=LAST, allowed=allowed)
-    mass = soft.clamp(0, 1).gather(-2, order.unsqueeze(-2)).squeeze(-2)  # at position j, of the item there
-    return torch.empty_like(mass).scatter_(-1, order, mass)
+def kept(
+    relax: Relaxation,
+    scores: Tensor,
+    order: Tensor,
+    allowed: Tensor | None,
+    noise: float,
+    draws: int,
+    generator: torch.Generator,
+) -> Float[Tensor, "lists n"]:
+    """Per item, the share of noisy draws in which it is where `order` has it."""
+    place, count = inverse(order), torch.zeros(order.shape, device=order.device)
+    for _ in range(draws):
+        uniform = torch.rand(scores.shape, generator=generator).clamp(1e-12, 1 - 1e-7)
+        gumbel = -torch.log(-torch.log(uniform)).to(scores)
+        count += inverse(relax.decode(scores + noise * gumbel, allowed=allowed)) == place
+    return count / draws
 
 
-def calibrated_beta(
-    scores: Float[Tensor, "lists n n"], truth: Int[Tensor, "lists n"], allowed: Bool[Tensor, "#lists n n"] | None = None
+def calibrated_noise(
+    relax: Relaxation,
+    scores: Float[Tensor, "lists n ..."],
+    truth: Int[Tensor, "lists n"],
+    allowed: Bool[Tensor, "#lists n n"] | None = None,
+    seed: int = 0,
 ) -> float:
-    """The inverse temperature at which the mean confidence is the share of items that are in their true place.
+    """The size of noise at which the mean confidence is the share of items that are in their true place.
 
-    One number, found by bisection on lists that were neither trained on nor are reported. At most `SURE` is asked for:
-    a finite number of lists without a mistake does not prove that there are none.
+    One number, by bisection on lists that were neither trained on nor are reported. Of lists without a mistake, `SURE` is
+    asked for: they do not prove that there are none.
     """
-    order = assign(scores, allowed)
+    few = max(1, min(len(scores), round(3e5 / scores.shape[-2] ** 2)))  # decoding is what takes the time
+    scores, truth = scores[:few], truth[:few]
+    allowed = allowed if allowed is None or len(allowed) == 1 else allowed[:few]
+    order = relax.decode(scores, allowed=allowed)
     target = min((order == truth).float().mean().item(), SURE)
-    low, high = -10.0, 14.0  # log beta
-    for _ in range(30):
+    low, high = (math.log(scale * (scores.std().item() + 1e-12)) for scale in (1e-6, 10.0))
+    for _ in range(16):
         middle = (low + high) / 2
-        soft = sinkhorn(math.exp(middle) * scores, ITERATIONS, allowed)
-        mean = soft.gather(-2, order.unsqueeze(-2)).mean().item()
-        low, high = (middle, high) if mean < target else (low, middle)
+        generator = torch.Generator().manual_seed(seed)
+        mean = kept(relax, scores, order, allowed, math.exp(middle), 8, generator).mean().item()
+        low, high = (middle, high) if mean > target else (low, middle)
     return math.exp((low + high) / 2)

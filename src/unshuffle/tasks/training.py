@@ -21,7 +21,7 @@ from ..learn.descent import Descent
 from ..learn.fit import Fitted, fit
 from ..learn.loop import Moment
 from ..learn.objective import Learner, Loss
-from ..learn.predict import calibrated_beta, predict
+from ..learn.predict import calibrated_noise, predict
 from ..relaxations.gumbel_sinkhorn import GumbelSinkhorn
 from ..relaxations.protocol import Relaxation
 from ..temperature import (
@@ -154,14 +154,14 @@ def train(
 
 
 def _calibrate(recipe: Recipe, network: nn.Module, best: Path) -> None:
-    """Write into a checkpoint at which temperature its confidence means something, where true orders are known."""
+    """Write into a checkpoint at which noise its confidence means something, where true orders are known."""
     known = recipe.known()
     if known is None:
         return
     items, allowed, truth = known
-    scores = predict(network, items, recipe.relax(), allowed=allowed).scores
+    scores = predict(network, items, recipe.relax(), allowed=allowed, draws=1).scores
     state, said = load(best)
-    save(state, best, said | {"confidence_beta": calibrated_beta(scores, truth, allowed)})
+    save(state, best, said | {"confidence_noise": calibrated_noise(recipe.relax(), scores, truth, allowed)})
 
 
 def about(recipe: Recipe) -> dict[str, Any]:
@@ -191,7 +191,7 @@ def recipe_from(kind: type[R], settings: dict[str, Any]) -> R:
 
 
 def trained(path: Path, kinds: dict[str, type]) -> tuple[Any, nn.Module, float | None]:
-    """Recipe, network and temperature of its confidence, from a checkpoint (a file, or the folder of a run: its best)."""
+    """Recipe, network and noise of its confidence, from a checkpoint (a file, or the folder of a run: its best)."""
     path = Path(path)
     state, said = load(path / "best.pt" if path.is_dir() else path)
     task, settings = said.get("task"), said.get("recipe")
@@ -200,4 +200,4 @@ def trained(path: Path, kinds: dict[str, type]) -> tuple[Any, nn.Module, float |
     recipe = recipe_from(kinds[task], settings)
     learner = Learner(recipe.network(), recipe.relax(), recipe.loss())
     learner.load_state_dict(state.learner)
-    return recipe, learner.network.eval(), said.get("confidence_beta")
+    return recipe, learner.network.eval(), said.get("confidence_noise")
