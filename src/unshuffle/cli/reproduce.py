@@ -1,0 +1,164 @@
+"""`unshuffle reproduce`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from ..errors import BadInput
+from .common import INTERRUPTED, Quiet, errors, json_text
+
+if TYPE_CHECKING:
+    from ..paper.run import Planned
+    from ..paper.store import Result, Store
+
+TableName = Annotated[str, typer.Argument(metavar="TABLE", help="A table or figure of the paper, or all.")]
+ScaleName = Annotated[
+    str, typer.Option("--scale", help="smoke: a minute; cpu: some hours on two cores, cuts stated; paper: in full.")
+]
+Seeds = Annotated[
+    str | None, typer.Option("--seeds", help="Which ones, with commas between (default: 0,1,2; smoke: 0,1).")
+]
+Folder = Annotated[
+    Path, typer.Option("--store", help="Folder of the result files: what is there is not computed again.")
+]
+Only = Annotated[str | None, typer.Option("--only", help="Only rows whose name contains this.")]
+Data = Annotated[Path | None, typer.Option("--data", help="Folder of pictures for the jigsaws.")]
+Workers = Annotated[int, typer.Option("--workers", min=1, help="Processes at a time.")]
+Device = Annotated[str | None, typer.Option("--device", help="cpu, cuda, cuda:1 ... (default: cuda if there is one).")]
+Limit = Annotated[
+    float | None, typer.Option("--limit-minutes", min=0.0, help="Save and stop after so long; the next call goes on.")
+]
+Retry = Annotated[bool, typer.Option("--retry", help="Compute failed runs again.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON on standard output.")]
+
+
+def reproduce(
+    table: TableName,
+    scale: ScaleName = "cpu",
+    seeds: Seeds = None,
+    store: Folder = Path("results/runs"),
+    only: Only = None,
+    data: Data = None,
+    workers: Workers = 1,
+    device: Device = None,
+    limit_minutes: Limit = None,
+    retry: Retry = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compute a table of the paper, ours beside the paper's.
+
+    Every run is a file in the store, so an interrupted table goes on where it stopped. Failed runs are kept with their
+    error and stop nothing.
+
+    Example: unshuffle reproduce sorting --scale smoke --store /tmp/runs
+    """
+    from ..paper.executor import Local, not_yet_computed
+    from ..paper.store import SCALES, Store
+    from ..paper.tables import TABLES, Wanted
+
+    if table not in (*TABLES, "all"):
+        raise BadInput(f"The tables are {', '.join(TABLES)} and all, not {table!r}.")
+    if scale not in SCALES:
+        raise BadInput(f"The scales are {', '.join(SCALES)}, not {scale!r}.")
+    names = list(TABLES) if table == "all" else [table]
+    wanted = Wanted(scale, _numbers(seeds or ("0,1" if scale == "smoke" else "0,1,2")), data)  # pyright: ignore[reportArgumentType]
+    planned = [one for name in names for one in TABLES[name](wanted) if only is None or only in one.place.row]
+    results = Store(store)
+    missing = not_yet_computed(planned, results, retry)
+    with _Progress(len(planned), len(planned) - len(missing), quiet) as shown:
+        limit = None if limit_minutes is None else 60 * limit_minutes
+        undone = Local(workers, device, limit)(missing, results, shown.tell)
+    not_yet_computed(planned, results, retry=False)  # runs that stand in several tables are noted in each
+    _show(names, planned, results, undone, as_json, quiet)
+    if undone:
+        raise typer.Exit(INTERRUPTED)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(dict.fromkeys(int(part) for part in text.split(",")))
+    except ValueError:
+        raise BadInput(f"Seeds are whole numbers with commas between, such as 0,1,2, not {text!r}.") from None
+
+
+class _Progress:
+    """A bar on a terminal; a line per finished run in a log."""
+
+    def __init__(self, total: int, done: int, quiet: bool) -> None:
+        columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        self.quiet = quiet
+        self.bar = Progress(*columns, console=errors, transient=True, disable=quiet or not errors.is_terminal)
+        self.task = self.bar.add_task("", total=total, completed=done)
+        self.done, self.total = done, total
+
+    def __enter__(self) -> _Progress:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+    def tell(self, one: Planned, result: Result) -> None:
+        self.done += 1
+        p = one.place
+        where = " ".join(word for word in (p.table, p.section, p.row, p.column, f"seed {p.seed}") if word)
+        numbers = result.error or "  ".join(f"{name} {value:.4g}" for name, value in result.metrics.items())
+        line = f"[{self.done}/{self.total}] {where}: {numbers}  ({result.seconds:.0f} s)"
+        self.bar.update(self.task, advance=1, description=where)
+        if not self.quiet:
+            self.bar.console.print(line, markup=False, soft_wrap=True)
+
+
+def _show(names: list[str], planned: list[Planned], store: Store, undone: int, as_json: bool, quiet: bool) -> None:
+    from ..report.summary import table
+
+    read = [result for one in planned if (result := store.read(one.run.task, one.key)) is not None]
+    unique = list({result.key: result for result in read}.values())
+    failed = [result for result in unique if result.error is not None]
+    if as_json:
+        cells = [
+            {"table": name, "section": section, "row": row, "column": column, "ours": list(cell.ours.values())}
+            | {"paper": cell.paper, "difference": cell.difference, "cuts": cell.cuts}
+            for name in names
+            for section, rows in table(name, unique).sections.items()
+            for row, cells in rows.items()
+            for column, cell in cells.items()
+            if cell.ours
+        ]
+        summary = {"runs": len(unique), "failed": len(failed), "undone": undone, "cells": cells}
+        typer.echo(json_text(summary), nl=False)
+    elif not quiet:
+        console = Console(width=None if sys.stdout.isatty() else 150)
+        for name in names:
+            for shown in _tables(name, unique):
+                console.print(shown)
+        for result in failed:
+            console.print(f"Failed: {result.task}-{result.key}: {result.error}", markup=False, soft_wrap=True)
+        if undone:
+            console.print(f"{undone} runs are left: the same command goes on with them.")
+
+
+def _tables(name: str, results: list[Result]) -> list[Table]:
+    from ..report.summary import table
+    from ..report.words import cell_text
+
+    found, shown = table(name, results), []
+    for section, rows in found.sections.items():
+        columns = [c for c in found.columns if any(row[c].ours for row in rows.values())]
+        view = Table(title=f"{found.title} {section}: ours (paper)", title_justify="left")
+        view.add_column("")
+        for column in columns:
+            view.add_column(column, justify="right")
+        for row, cells in rows.items():
+            view.add_row(found.names[row], *(cell_text(cells[c]) for c in columns))
+        if columns:
+            shown.append(view)
+    return shown

@@ -1,0 +1,172 @@
+"""A run: a frozen value that says everything about one number of a table, and how to compute it."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import time
+from contextlib import suppress
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from .. import __version__
+from ..tasks.training import Recipe, train
+from .store import Place, Result, Store, key_of
+
+Scale = Literal["smoke", "cpu", "paper"]
+PACKAGES = ("torch", "numpy", "scipy", "numba")
+# of an epoch's line in the log: what the figures show
+KEPT = ("epoch", "loss", "held_out", "tau", "row_entropy_mean", "beta_mean", "beta_min", "seconds")
+
+
+class Unfinished(Exception):
+    """Stopped by Ctrl-C or a time limit: no result, and the next call goes on from the last checkpoint."""
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a computation may use; decides how long it takes, never what comes out."""
+
+    folder: Path  # for checkpoints
+    device: str | None = None
+    time_limit: float | None = None  # seconds
+
+
+@dataclass(frozen=True)
+class Outcome:
+    metrics: dict[str, float]
+    history: dict[str, list[float]] = field(default_factory=dict)
+    seconds: float | None = None  # of all processes that took part, if more than this one
+
+
+class Run(Protocol):
+    """A frozen dataclass of plain values."""
+
+    @property
+    def task(self) -> str: ...
+    @property
+    def seed(self) -> int: ...
+    def settings(self) -> Any:
+        """A frozen dataclass of plain values: everything that decides the numbers."""
+        ...
+
+    def compute(self, means: Means) -> Outcome: ...
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run and the cell of the table that it is for."""
+
+    run: Run
+    place: Place
+
+    @property
+    def key(self) -> str:
+        return key_of(self.run.task, essential(self.run.settings()))
+
+
+@dataclass(frozen=True)
+class Training:
+    """Train a recipe, keep the weights that are best on held-out lists, measure on test lists."""
+
+    recipe: Recipe
+    patience: int | None = None
+
+    @property
+    def task(self) -> str:
+        return self.recipe.TASK
+
+    @property
+    def seed(self) -> int:
+        return self.recipe.seed
+
+    def settings(self) -> Training:
+        if not hasattr(self.recipe, "data"):
+            return self
+        # a folder has another path on every machine, and the same name
+        named: Any = replace(self.recipe, data=Path(self.recipe.data).name)  # pyright: ignore
+        return replace(self, recipe=named)
+
+    def compute(self, means: Means) -> Outcome:
+        fitted = train(
+            self.recipe,
+            means.folder,
+            device=means.device,
+            patience=self.patience,
+            time_limit=means.time_limit,
+        )
+        if fitted.status != "finished":
+            raise Unfinished(fitted.status)
+        metrics = self.recipe.test(fitted.network) | {"epochs": len(fitted.history)}
+        if fitted.best_epoch is not None:
+            metrics["best_epoch"] = fitted.best_epoch
+        return Outcome(metrics, compact(fitted.history), fitted.history[-1]["seconds"])
+
+
+def compact(history: list[dict[str, Any]], most: int = 60) -> dict[str, list[float]]:
+    """The log by columns, with four digits, thinned out evenly to about `most` epochs; the last one is always there."""
+    step = max(1, -(-len(history) // most))
+    chosen = history[::-step][::-1]
+    kept = [name for name in KEPT if name in history[-1]]
+    return {name: [float(f"{record[name]:.4g}") for record in chosen] for name in kept}
+
+
+def carry_out(planned: Planned, store: Store, device: str | None, deadline: float | None, commit: str | None) -> Result:
+    """Compute a run and write its result, or the error it ended with.
+
+    `deadline` is a moment of `time.time()`. `Unfinished` leaves nothing but checkpoints.
+    """
+    run, key = planned.run, planned.key
+    folder = store.work_folder(run.task, key)
+    began = time.perf_counter()
+    outcome, error = Outcome({}), None
+    try:
+        outcome = run.compute(Means(folder, device, None if deadline is None else max(deadline - time.time(), 0.0)))
+    except Unfinished:
+        raise
+    except Exception as reason:  # whatever it was: kept with the run, and the other runs go on
+        error = f"{type(reason).__name__}: {reason}"
+    result = Result(
+        task=run.task,
+        key=key,
+        settings=plain(run.settings()),
+        seed=run.seed,
+        places=(planned.place,),
+        seconds=round(outcome.seconds or time.perf_counter() - began, 2),
+        metrics=outcome.metrics,
+        history=outcome.history,
+        versions=versions(),
+        commit=commit,
+        error=error,
+    )
+    store.write(result)
+    if error is None:
+        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):  # if it was the last one
+            folder.parent.rmdir()
+    return result
+
+
+def versions() -> dict[str, str]:
+    found = {"unshuffle": __version__, "python": platform.python_version()}
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+def plain(value: Any) -> Any:
+    """A frozen value as JSON knows it."""
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    return [plain(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
+def essential(value: Any) -> Any:
+    """The same without fields at their defaults: a setting that is added later does not rename old results."""
+    if is_dataclass(value):
+        pairs = ((field, getattr(value, field.name)) for field in fields(value))
+        return {field.name: essential(v) for field, v in pairs if field.default is MISSING or v != field.default}
+    return [essential(v) for v in value] if isinstance(value, (list, tuple)) else value

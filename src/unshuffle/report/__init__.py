@@ -1,0 +1,1 @@
+"""Tables, figures and one page, from result files alone: nothing here imports torch."""
