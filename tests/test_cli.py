@@ -1,0 +1,102 @@
+"""The command line as people like it: pipes, completion, colours, the same words everywhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from unshuffle.cli.common import COMMANDS, build
+
+SQUARE = "0,0\n1,1\n0,1\n1,0\n"
+SHARED = {  # what an option of this name means wherever it is
+    "--out": "Folder for the results; made if it does not exist.",
+    "--quiet": "No progress and no summary.",
+    "--seed": "Makes a run repeatable.",
+}
+
+
+def options(command: str) -> dict[str, str]:
+    found = get_command(build(command)).commands[command].params  # pyright: ignore
+    return {name: option.help for option in found for name in option.opts if name.startswith("--")}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_same_names_mean_the_same(command):
+    mine = options(command)
+    assert "JSON on standard output" in mine["--json"]
+    assert "--quiet" in mine
+    for name in set(SHARED) & set(mine):
+        assert mine[name] == SHARED[name]
+    assert not {"--output", "--output-dir", "--verbose", "--format", "--random-state"} & set(mine)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example_that_parses(command):
+    text = CliRunner().invoke(build(command), [command, "-h"]).stdout
+    assert "Ctrl-C" in text
+    example = re.search(r"Examples?:\s+unshuffle\s+(.+?)(;|\n\n)", text + "\n\n", re.S)
+    assert example, text
+    words = example.group(1).split()
+    assert words[0] == command
+    known = options(command)
+    assert all(word in known for word in words if word.startswith("--"))
+
+
+def test_typos_of_commands_and_options_are_answered():
+    for wanted, arguments in (("seriat", ["seriat"]), ("tour", ["tour", "x", "--polsh"])):
+        done = CliRunner().invoke(build(wanted), arguments)
+        assert done.exit_code == 2
+        assert "seriate" in done.stderr or "--polish" in done.stderr
+
+
+def unshuffle(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "unshuffle", *map(str, arguments)]
+    return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=120)
+
+
+def test_json_pipes_and_nothing_else_is_said(tmp_path):
+    (tmp_path / "a.csv").write_text(SQUARE)
+    done = CliRunner().invoke(build("tour"), ["tour", str(tmp_path / "a.csv"), "--json", "-o", str(tmp_path / "o")])
+    result = json.loads(done.stdout)
+    assert result["length"] == pytest.approx(4)
+    assert result == json.loads((tmp_path / "o" / "a.json").read_text())
+    assert done.stderr == ""  # a progress bar is for terminals
+    quiet = CliRunner().invoke(build("tour"), ["tour", str(tmp_path / "a.csv"), "-q", "-o", str(tmp_path / "o")])
+    assert (quiet.exit_code, quiet.output) == (0, "")
+
+
+def test_completion():
+    shown = unshuffle("--show-completion", "bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    assert "_UNSHUFFLE_COMPLETE=complete_bash" in shown.stdout
+    asked = {"_UNSHUFFLE_COMPLETE": "complete_bash"}
+    assert unshuffle(COMP_WORDS="unshuffle se", COMP_CWORD="1", **asked).stdout.split() == ["seriate"]
+    words = unshuffle(COMP_WORDS="unshuffle seriate --cr", COMP_CWORD="2", **asked).stdout.split()
+    assert words == ["--criterion"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+@pytest.mark.parametrize("colour", [True, False])
+def test_progress_is_for_terminals_and_colours_can_be_turned_off(tmp_path, colour):
+    import pty
+
+    (tmp_path / "a.csv").write_text(SQUARE)
+    terminal, end = pty.openpty()
+    environment = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
+    environment |= {"TERM": "xterm-256color"} | ({} if colour else {"NO_COLOR": "1"})
+    command = [sys.executable, "-m", "unshuffle", "tour", str(tmp_path / "a.csv"), "-o", str(tmp_path / "o")]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=end, text=True, timeout=120)
+    os.close(end)
+    seen = os.read(terminal, 1_000_000).decode()
+    os.close(terminal)
+    assert done.returncode == 0
+    assert "tour" in seen, "no progress on a terminal"
+    assert seen.rstrip("\r\n").endswith("\x1b[2K") or "\x1b[2K" in seen  # and it is wiped
+    assert bool(re.search(r"\x1b\[[\d;]*3[0-7]", seen)) == colour
+    assert "\x1b" not in done.stdout
