@@ -10,7 +10,8 @@ from torch import Tensor
 from ..shapes import BadInput
 from ._jit import have_numba
 from ._philox import SILENT, Noise
-from ._torch import Perturb, TorchSinkhorn
+from ._torch import Perturb, TorchSinkhorn, perturbed, plain_sinkhorn
+from ._transforms import in_transform
 from .assignment import why_infeasible
 
 if TYPE_CHECKING or have_numba:
@@ -29,6 +30,12 @@ def perturbed_sinkhorn(
     """Sinkhorn(beta * (scores + noise.scale * g)); with ``samples``, that many draws in front of the batch."""
     if scores.numel() == 0:
         return scores.expand(scores.shape if samples is None else (samples, *scores.shape))
+    if in_transform(scores, beta):
+        if tolerance is not None:
+            raise BadInput(
+                "Inside torch.func the iterations must be a fixed number: call sinkhorn without a tolerance."
+            )
+        return plain_sinkhorn(perturbed(scores, beta, samples, noise), iterations)
     if have_numba and scores.device.type == "cpu":
         return _through_kernel(scores, beta, samples, noise, iterations, tolerance)
     return _through_torch(scores, beta, samples, noise, iterations, tolerance)

@@ -14,6 +14,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..errors import BadInput
+from ._transforms import in_transform
+
 M0, M1 = 0xD2511F53, 0xCD9E8D57  # multipliers and key steps of Philox4x32
 W0, W1 = 0x9E3779B9, 0xBB67AE85
 ROUNDS = 10
@@ -44,7 +47,10 @@ SILENT = Noise()
 def new_key(generator: torch.Generator | None) -> tuple[int, int]:
     """64 fresh bits from a torch generator (the default one if None)."""
     device = "cpu" if generator is None else generator.device
-    high, low = torch.randint(0, 2**32, (2,), generator=generator, device=device).tolist()
+    words = torch.randint(0, 2**32, (2,), generator=generator, device=device)
+    if in_transform(words):
+        raise BadInput("Inside torch.vmap the noise must be drawn with randomness='same'; ask for samples instead.")
+    high, low = words.tolist()
     return high, low
 
 

@@ -95,6 +95,13 @@ class Perturb(torch.autograd.Function):
         return to_scores, to_beta, None, None
 
 
+def perturbed(scores: Tensor, beta: Tensor | None, samples: int | None, noise: Noise) -> Tensor:
+    """What ``Perturb`` gives, in plain operations that every transform of torch knows."""
+    noisy = _noisy(scores, scores.shape if samples is None else (samples, *scores.shape), noise)
+    forbidden = noisy == -torch.inf  # 0 * -inf is not 0
+    return noisy if beta is None else (beta * noisy.masked_fill(forbidden, 0.0)).masked_fill(forbidden, -torch.inf)
+
+
 def _noisy(scores: Tensor, shape: tuple[int, ...], noise: Noise) -> Tensor:
     if noise.scale == 0:
         return scores.expand(shape)

@@ -11,9 +11,11 @@ from torch import Tensor
 
 from ..shapes import BadInput, Mask, Order, Scores
 from ._threads import in_chunks
+from ._transforms import outside_graphs
 from .permutation import square
 
 
+@outside_graphs
 def assign(scores: Scores, allowed: Mask | None = None) -> Order:
     """The order that maximises the sum of ``scores[order[j], j]`` (Hungarian), for each matrix of the batch.
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from ..shapes import Mask, SoftPermutation
 from ._jit import have_numba, njit
 from ._threads import in_chunks
+from ._transforms import in_transform, outside_graphs
 from .permutation import EPS, entropy
 
 if have_numba:
@@ -25,6 +26,7 @@ else:
 PerItem = Float[Tensor, "*batch n"]
 
 
+@outside_graphs
 def row_and_column_entropies(soft: SoftPermutation, allowed: Mask | None = None) -> tuple[PerItem, PerItem]:
     """``entropy(soft, -1, allowed)`` and ``entropy(soft, -2, allowed)``, with one logarithm per entry instead of two.
 
@@ -33,7 +35,14 @@ def row_and_column_entropies(soft: SoftPermutation, allowed: Mask | None = None)
     """
     n = soft.shape[-1]
     wants_gradient = soft.requires_grad and torch.is_grad_enabled()
-    if allowed is not None or wants_gradient or soft.device.type != "cpu" or not have_numba or n < 2:
+    if (
+        allowed is not None
+        or wants_gradient
+        or soft.device.type != "cpu"
+        or not have_numba
+        or n < 2
+        or in_transform(soft)
+    ):
         return entropy(soft, -1, allowed), entropy(soft, -2, allowed)
     flat = soft.detach().reshape(-1, n, n).numpy()
     rows, columns = np.zeros(flat.shape[:2], flat.dtype), np.zeros(flat.shape[:2], flat.dtype)

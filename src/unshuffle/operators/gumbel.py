@@ -13,11 +13,13 @@ from ..errors import BadInput, whole
 from ..shapes import Mask, Scores
 from ._engine import perturbed_sinkhorn
 from ._philox import SILENT, Noise, new_key
+from ._transforms import outside_graphs
 from .assignment import masked
 from .permutation import square
 from .sinkhorn import _check_iterations
 
 
+@outside_graphs
 def gumbel_sinkhorn(
     scores: Scores,
     beta: float | Float[Tensor, "..."] = 1.0,

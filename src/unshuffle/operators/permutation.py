@@ -12,6 +12,7 @@ from torch import Tensor
 from ..shapes import BadInput, Mask, Order, SoftPermutation
 from ._tau import tau_kernel
 from ._threads import in_chunks
+from ._transforms import outside_graphs
 
 EPS = 1e-8  # the paper's clamp inside the entropy
 
@@ -74,6 +75,7 @@ def marginal_error(soft: SoftPermutation) -> Float[Tensor, "*batch"]:
     return torch.maximum(rows, columns)
 
 
+@outside_graphs
 def kendall_tau(a: Shaped[Tensor, "*#batch n"], b: Shaped[Tensor, "*#batch n"]) -> Float[Tensor, "*batch"]:
     """Kendall's tau-b of paired values, as ``scipy.stats.kendalltau(a, b)``, batched, in O(n log n).
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from ..errors import BadInput, whole
 from ..shapes import Mask, Scores, SoftPermutation
 from ._engine import perturbed_sinkhorn
+from ._transforms import outside_graphs
 from .assignment import masked
 from .permutation import square
 
 
+@outside_graphs
 def sinkhorn(
     scores: Scores, iterations: int = 10, allowed: Mask | None = None, *, tolerance: float | None = None
 ) -> SoftPermutation:
