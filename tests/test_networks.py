@@ -13,9 +13,11 @@ from unshuffle.networks import (
     ScatteringAttention,
     TileScorer,
     TourScorer,
+    UnrolledAnnealer,
     band_passes,
     count_parameters,
     diffusions,
+    lazy_walks,
     standardised,
 )
 from unshuffle.shapes import BadInput
@@ -36,6 +38,7 @@ NETWORKS = {
     "tiles": (lambda: TileScorer(7, (3, 4, 5)), (60,)),
     "tour": (lambda: TourScorer(7, hidden=8), (2,)),
     "stronger tour": (lambda: TourScorer.stronger(7, hidden=8, layers=3), (2,)),
+    "unrolled annealer": (lambda: UnrolledAnnealer((2, 2, 2)), (2,)),
     "context": (lambda: ContextScorer(3, width=16, heads=2), (3,)),
     "context of tiles": (
         lambda: ContextScorer(9, width=16, heads=2, encoder=TileScorer(9, (3, 4, 5), channels=4)),
@@ -132,7 +135,7 @@ def test_band_passes_are_differences_of_lazy_walks():
     h = items(6, 3, seed=1)
     lazy = (torch.eye(6) + walk) / 2
     after = {t: torch.linalg.matrix_power(lazy, t) @ h for t in (1, 2, 4, 8, 16)}
-    for ours, (a, b) in zip(band_passes(h, walk), ((1, 2), (2, 4), (4, 8), (8, 16)), strict=True):
+    for ours, (a, b) in zip(band_passes(h, lazy_walks(walk)), ((1, 2), (2, 4), (4, 8), (8, 16)), strict=True):
         torch.testing.assert_close(ours, (after[a] - after[b]).abs())
 
 
@@ -152,14 +155,18 @@ def test_attention_by_its_definition():
     nn.init.normal_(layer.attention, generator=torch.Generator().manual_seed(0))
     low, walk = diffusions(items(5, 2), 0.5)
     h = items(5, 4, seed=3) - 0.5
-    views = [nn.functional.leaky_relu(low @ h), nn.functional.leaky_relu(low @ low @ h), *band_passes(h, walk)]
+    views = [
+        nn.functional.leaky_relu(low @ h),
+        nn.functional.leaky_relu(low @ low @ h),
+        *band_passes(h, lazy_walks(walk)),
+    ]
     mixed = torch.zeros(5, 4)
     for node in range(5):
         e = torch.stack([torch.relu(torch.cat((h[node], view[node]))) @ layer.attention for view in views])
         weight = e.softmax(0)
         mixed[node] = sum(weight[k] * views[k][node] for k in range(6)) / 6
     leaky = nn.functional.leaky_relu
-    torch.testing.assert_close(layer(h, low, walk), leaky(layer.second(leaky(layer.first(mixed)))))
+    torch.testing.assert_close(layer(h, low, lazy_walks(walk)), leaky(layer.second(leaky(layer.first(mixed)))))
 
 
 def test_the_stronger_tour_scorer_bounds_its_logits():

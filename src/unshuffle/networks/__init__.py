@@ -15,3 +15,5 @@ from .tours import ScatteringAttention as ScatteringAttention
 from .tours import TourScorer as TourScorer
 from .tours import band_passes as band_passes
 from .tours import diffusions as diffusions
+from .tours import lazy_walks as lazy_walks
+from .unrolled import UnrolledAnnealer as UnrolledAnnealer

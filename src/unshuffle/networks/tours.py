@@ -28,24 +28,27 @@ class ScatteringAttention(nn.Module):
         self.attention = nn.Parameter(torch.zeros(2 * hidden))
         self.first, self.second = nn.Linear(hidden, hidden), nn.Linear(hidden, hidden)
 
-    def forward(self, h: Hidden, low: Tensor, walk: Tensor) -> Hidden:
+    def forward(self, h: Hidden, low: Tensor, walks: list[Tensor]) -> Hidden:
         leaky = nn.functional.leaky_relu
         once = low @ h
-        views = torch.stack((leaky(once), leaky(low @ once), *band_passes(h, walk)))
+        views = torch.stack((leaky(once), leaky(low @ once), *band_passes(h, walks)))
         own, other = self.attention.chunk(2)
         weight = torch.softmax(torch.relu(h) @ own + torch.relu(views) @ other, dim=0)
         mixed = (weight.unsqueeze(-1) * views).mean(0)
         return leaky(self.second(leaky(self.first(mixed))))
 
 
-def band_passes(h: Hidden, walk: Tensor) -> list[Hidden]:
+def lazy_walks(walk: Float[Tensor, "*batch n n"]) -> list[Float[Tensor, "*batch n n"]]:
+    """(1 + walk)/2 after 1, 2, 4, 8, 16 steps, by squaring: once for all layers, and nothing to differentiate."""
+    walks = [(torch.eye(walk.shape[-1], device=walk.device, dtype=walk.dtype) + walk) / 2]
+    for _ in range(4):
+        walks.append(walks[-1] @ walks[-1])
+    return walks
+
+
+def band_passes(h: Hidden, walks: list[Float[Tensor, "*batch n n"]]) -> list[Hidden]:
     """|S_k h - S_{k+1} h| for the walk after 1, 2, 4, 8, 16 steps."""
-    kept, steps = [], (1, 2, 4, 8, 16)
-    for step in range(1, steps[-1] + 1):
-        h = h / 2 + walk @ h / 2
-        if step in steps:
-            kept.append(h)
-    return [(a - b).abs() for a, b in pairwise(kept)]
+    return [(a - b).abs() for a, b in pairwise(walk @ h for walk in walks)]
 
 
 class TourScorer(nn.Module):
@@ -81,10 +84,10 @@ class TourScorer(nn.Module):
     def forward(self, items: Points) -> ItemScores:
         points = self.rescale * (items - items.mean(-2, keepdim=True))
         low, walk = diffusions(points, self.locality)
-        h = self.enter(points)
-        states = [h]
+        walks = lazy_walks(walk)
+        states = [self.enter(points)]
         for layer in self.layers:
-            states.append(layer(states[-1], low, walk))
+            states.append(layer(states[-1], low, walks))
         scores = self.leave(torch.cat(states, -1))
         return scores if self.logit_limit is None else self.logit_limit * torch.tanh(scores)
 
