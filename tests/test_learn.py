@@ -1,0 +1,337 @@
+"""The training loop: it learns, stops, goes on, rolls back, and sees no true order."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import unshuffle as us
+from unshuffle.learn.batches import mixed
+from unshuffle.learn.checkpoint import load
+from unshuffle.learn.loop import Diverged
+from unshuffle.learn.objective import Learner, modules_in
+from unshuffle.learn.predict import calibrated_noise
+from unshuffle.networks import ItemScorer
+
+N = 6
+RELAX = us.GumbelSinkhorn(us.Anneal(0.5, 1.0, 4))
+
+
+def lists(count: int = 64, seed: int = 0) -> torch.Tensor:
+    return torch.rand(count, N, 1, generator=torch.Generator().manual_seed(seed))
+
+
+def scorer(seed: int = 0) -> ItemScorer:
+    torch.manual_seed(seed)
+    return ItemScorer(N, hidden=16, standardise=True)
+
+
+def fit(network: nn.Module | None = None, **changes):
+    settings = {"epochs": 4, "batch": 16, "descent": us.Descent(1e-2), "held_out": lists(20, 1)} | changes
+    relax = settings.pop("relax", RELAX)
+    loss = settings.pop("loss", us.losses.monotone_at_all_scales)
+    data = settings.pop("data", lists())
+    return us.fit(network or scorer(), data, loss, relax, **settings)
+
+
+def weights(network: nn.Module) -> torch.Tensor:
+    return torch.cat([p.detach().flatten() for p in network.parameters()])
+
+
+def same(a: nn.Module, b: nn.Module) -> bool:
+    return torch.equal(weights(a), weights(b))
+
+
+def test_it_learns_to_sort_unseen_lists():
+    fitted = fit(epochs=25)
+    test = lists(50, 7)
+    prediction = us.predict(fitted.network, test, RELAX)
+    tau = us.metrics.order_tau(prediction.order, test.squeeze(-1).argsort(-1)).mean()
+    assert tau > 0.97
+    assert fitted.history[-1]["held_out"] < 0.1 * fitted.history[0]["held_out"]
+    assert [record["epoch"] for record in fitted.history] == list(range(25))
+
+
+def test_the_trainer_has_no_place_for_true_orders():
+    assert not {"truth", "labels", "targets", "y", "orders"} & set(inspect.signature(us.fit).parameters)
+
+
+def test_seeds_make_runs_repeatable_and_leave_the_callers_generator_alone():
+    torch.manual_seed(5)
+    before = torch.random.get_rng_state()
+    network = ItemScorer(N, hidden=16)
+    after_network = torch.random.get_rng_state()
+    a = fit(network)
+    assert torch.equal(torch.random.get_rng_state(), after_network)
+    torch.random.set_rng_state(before)
+    b = fit(ItemScorer(N, hidden=16))
+    assert same(a.network, b.network)
+    assert not same(a.network, fit(ItemScorer(N, hidden=16), seed=1).network)
+
+
+@pytest.mark.parametrize("stop_after", [1, 3, 4, 6, 11])
+def test_an_interrupted_run_ends_with_the_same_weights(tmp_path, stop_after):
+    whole = fit(folder=tmp_path / "whole")
+    seen = []
+
+    def stop(moment):
+        seen.append(moment)
+        return None if len(seen) != stop_after else False
+
+    part = fit(folder=tmp_path / "part", callback=stop)
+    assert part.status == "interrupted"
+    assert len(part.history) < 4
+    rest = fit(scorer(seed=99), folder=tmp_path / "part")
+    assert rest.status == "finished"
+    assert same(whole.network, rest.network)
+    assert rest.best == whole.best
+    keys = [{k: v for k, v in record.items() if k != "seconds"} for record in rest.history]
+    assert keys == [{k: v for k, v in record.items() if k != "seconds"} for record in whole.history]
+    lines = (tmp_path / "part" / "log.jsonl").read_text().splitlines()
+    assert [json.loads(line)["epoch"] for line in lines] == [0, 1, 2, 3]
+
+
+SCRIPT = """
+import sys, time, torch
+import unshuffle as us
+from unshuffle.networks import ItemScorer
+torch.manual_seed(0)
+network = ItemScorer(6, hidden=16, standardise=True)
+items = torch.rand(64, 6, 1, generator=torch.Generator().manual_seed(0))
+slow = float(sys.argv[2])
+us.fit(network, items, us.losses.monotone, us.GumbelSinkhorn(), epochs=6, batch=16, held_out=items[:20],
+       folder=sys.argv[1], callback=lambda moment: time.sleep(slow))
+torch.save(network.state_dict(), sys.argv[1] + "/end.pt")
+"""
+
+
+def test_a_killed_run_goes_on_and_ends_with_the_same_weights(tmp_path):
+    def start(folder: str, slow: float) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, "-c", SCRIPT, str(tmp_path / folder), str(slow)])
+
+    victim = start("killed", 0.1)
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "killed" / "last.pt").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.3)
+    victim.send_signal(signal.SIGKILL)
+    victim.wait()
+    state, _ = load(tmp_path / "killed" / "last.pt")
+    assert 0 < state.epoch < 6, "it should die in the middle"
+    assert start("killed", 0.0).wait(120) == 0
+    assert start("whole", 0.0).wait(120) == 0
+    ends = [torch.load(tmp_path / folder / "end.pt", weights_only=True) for folder in ("killed", "whole")]
+    assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[1])
+
+
+def test_the_best_weights_are_kept_not_the_last():
+    network = fit(epochs=12).network
+    seen: dict[int, torch.Tensor] = {}
+
+    def spoil(moment):
+        if moment.record is not None:
+            seen[moment.epoch] = weights(network)
+            if moment.epoch == 2:
+                with torch.no_grad():
+                    for p in network.parameters():
+                        p.zero_()  # a network that now knows nothing
+
+    fitted = fit(network, epochs=4, descent=us.Descent(1e-6), callback=spoil)
+    assert fitted.best_epoch is not None
+    assert fitted.best_epoch <= 2
+    assert torch.equal(weights(fitted.network), seen[fitted.best_epoch])
+    assert fitted.best == min(record["held_out"] for record in fitted.history)
+
+
+def test_patience_ends_a_run_that_no_longer_improves():
+    fitted = fit(epochs=40, descent=us.Descent(1e-12), patience=3)
+    assert len(fitted.history) == 4
+
+
+def test_nan_is_rolled_back_and_training_goes_on(caplog):
+    calls = []
+
+    def loss(items):
+        calls.append(1)
+        value = us.losses.monotone(items)
+        return value * float("nan") if len(calls) == 6 else value
+
+    fitted = fit(loss=loss, held_out=None)
+    assert fitted.status == "finished"
+    assert len(fitted.history) == 4
+    assert torch.isfinite(weights(fitted.network)).all()
+    assert "back to its start" in caplog.text
+    rates = [record["rate"] for record in fitted.history]
+    assert rates == [1e-2, 5e-3, 5e-3, 5e-3]  # the failed epoch was done again at half the rate
+
+
+def test_an_explosion_is_rolled_back(caplog):
+    calls = []
+
+    def loss(items):
+        calls.append(1)
+        return us.losses.monotone(items) * (1e9 if len(calls) == 6 else 1)
+
+    fitted = fit(loss=loss, held_out=None)
+    assert fitted.history[-1]["rate"] == 5e-3
+    assert "back to its start" in caplog.text
+
+
+def test_divergence_without_end_is_said_in_one_sentence():
+    with pytest.raises(Diverged, match="lower the rate"):
+        fit(loss=lambda items: us.losses.monotone(items) * float("nan"), held_out=None)
+
+
+def test_a_folder_of_another_run_is_refused(tmp_path):
+    fit(folder=tmp_path)
+    with pytest.raises(us.BadInput, match=r"other settings \(epochs\)"):
+        fit(folder=tmp_path, epochs=5)
+    with pytest.raises(us.BadInput, match="another network"):
+        fit(ItemScorer(N, hidden=8), folder=tmp_path)
+
+
+def test_a_damaged_or_dangerous_checkpoint_is_refused(tmp_path):
+    fit(folder=tmp_path)
+    whole = (tmp_path / "last.pt").read_bytes()
+    (tmp_path / "last.pt").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(us.BadInput, match="damaged"):
+        fit(folder=tmp_path)
+    torch.save({"unshuffle": 1, "about": {}, "state": os.system}, tmp_path / "last.pt")  # code, not values
+    with pytest.raises(us.BadInput, match="not a checkpoint"):
+        load(tmp_path / "last.pt")
+
+
+def test_masks_reach_the_relaxation_and_the_decoding():
+    items = lists(32)
+    allowed = torch.ones(32, N, N, dtype=torch.bool)
+    allowed[:, 0, 1:] = allowed[:, 1:, 0] = False  # the first item of every list stands first
+    seen = []
+
+    def loss(P, _items):
+        seen.append(P[..., 0, 0].min().item())
+        return (1 - P[..., 0, 0]) + P.square().sum((-2, -1))
+
+    fitted = fit(data=us.Shuffled(items, 16, allowed=allowed), loss=us.OnPermutation(loss), held_out=None)
+    assert min(seen) > 1 - 1e-5
+    assert us.predict(fitted.network, items, RELAX, allowed=allowed).order[:, 0].eq(0).all()
+
+
+def test_a_learned_temperature_is_trained_saved_and_restored(tmp_path):
+    local = us.LearnedTemperature()
+    relax = us.GumbelSinkhorn(us.Constant(1.0), local)
+    assert modules_in(relax) == [local]
+    start = local.raw.detach().clone()
+    fit(relax=relax, folder=tmp_path)
+    assert not torch.equal(start, local.raw)
+    fresh = us.LearnedTemperature()
+    learner = Learner(scorer(), us.GumbelSinkhorn(us.Constant(1.0), fresh), us.losses.monotone)
+    learner.load_state_dict(load(tmp_path / "best.pt")[0].learner)
+    assert not torch.equal(fresh.raw, start)
+
+
+def test_a_loader_and_a_list_of_batches_serve_too():
+    loader = torch.utils.data.DataLoader(lists(), batch_size=16, shuffle=True)
+    assert same(fit(data=loader).network, fit(data=loader).network)
+    assert len(fit(data=[lists(8, 3), lists(8, 4)]).history) == 4
+    with pytest.raises(us.BadInput, match="not an iterator"):
+        fit(data=iter([lists(8)]))
+    with pytest.raises(us.BadInput, match="A batch is a float tensor"):
+        fit(data=[torch.zeros(3)])
+
+
+def test_fresh_lists_differ_between_steps_and_repeat_between_runs():
+    fresh = us.Fresh(lambda generator: torch.rand(4, N, 1, generator=generator), steps=3)
+    first, again, later = list(fresh(0)), list(fresh(0)), list(fresh(1))
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not torch.equal(first[0], first[1])
+    assert not torch.equal(first[0], later[0])
+
+
+def test_shuffled_gives_every_list_once_an_epoch():
+    shuffled = us.Shuffled(lists(12), 4)
+    seen = torch.cat([items for items, _ in shuffled(3)])
+    assert torch.equal(seen.sort(0).values, lists(12).sort(0).values)
+    assert not torch.equal(seen, torch.cat([items for items, _ in shuffled(4)]))
+
+
+def test_seeds_mix_without_collisions():
+    seeds = {mixed(a, b, c) for a in range(20) for b in range(20) for c in range(20)}
+    assert len(seeds) == 8000
+
+
+def test_time_limit_returns_what_there_is(tmp_path):
+    fitted = fit(epochs=10_000, time_limit=1.0, folder=tmp_path)
+    assert fitted.status == "time limit"
+    assert (tmp_path / "best.pt").exists()
+
+
+def test_rates_over_time():
+    cosine = us.Cosine(warm=0.1, floor=0.2)
+    assert cosine(0.0) == 0
+    assert cosine(0.1) == pytest.approx(1.0)
+    assert cosine(1.0) == pytest.approx(0.2)
+    stairs = us.Stairs(0.25, 0.5)
+    assert [stairs(t) for t in (0, 0.2, 0.25, 0.5, 0.99)] == [1, 1, 0.5, 0.25, 0.125]
+
+
+def test_clipping_bounds_the_step():
+    network = nn.Linear(2, 1, bias=False)
+    network.weight.grad = torch.tensor([[30.0, 40.0]])
+    descent = us.Descent(0.1, clip=1.0)
+    optimiser = torch.optim.SGD(network.parameters(), lr=1.0)
+    before = network.weight.detach().clone()
+    assert descent.step(optimiser, network, 0.0, 0.5) == pytest.approx(50.0)
+    assert torch.allclose(before - network.weight, torch.tensor([[0.6, 0.8]]) * 0.05)
+
+
+def test_confidence_is_calibrated_in_the_mean():
+    generator = torch.Generator().manual_seed(0)
+    truth = torch.rand(40, 12, generator=generator).argsort(-1)
+    scores = 1.2 * us.to_matrix(truth) + torch.randn(40, 12, 12, generator=generator)
+    right = (us.assign(scores) == truth).float().mean().item()
+    assert 0.3 < right < 0.9
+    network = nn.Identity()
+    noise = calibrated_noise(RELAX, scores[:20], truth[:20])
+    prediction = us.predict(network, scores[20:], RELAX, noise=noise)
+    assert prediction.confidence.mean().item() == pytest.approx(right, abs=0.08)
+    placed = us.inverse(prediction.order) == us.inverse(truth[20:])
+    assert prediction.confidence[placed].mean() > prediction.confidence[~placed].mean() + 0.1
+
+
+def test_predict_refuses_nan():
+    items = lists(2)
+    items[0, 0] = float("nan")
+    with pytest.raises(us.BadInput, match="NaN"):
+        us.predict(scorer(), items)
+
+
+DISTRIBUTED = Path(__file__).parent / "distributed_fit.py"
+
+
+def test_two_processes_take_the_same_steps_as_one(tmp_path):
+    """torchrun, gloo, DistributedDataParallel: same noise, same gradients, hence the same weights to rounding."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29611"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    for name, call in {"two": command, "one": [sys.executable]}.items():
+        done = subprocess.run(
+            [*call, str(DISTRIBUTED), str(tmp_path / name)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=200,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+    one, two = (torch.load(tmp_path / f"{name}.pt", weights_only=True) for name in ("one", "two"))
+    for name in ("network", "gradient"):
+        torch.testing.assert_close(two[name], one[name], rtol=1e-4, atol=1e-6)
+    assert one["gradient"].norm() > 1e-4
