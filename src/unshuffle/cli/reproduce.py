@@ -62,13 +62,15 @@ def reproduce(
     """
     from ..paper.executor import Local, not_yet_computed
     from ..paper.store import SCALES, Store
-    from ..paper.tables import TABLES, Wanted
+    from ..paper.tables import NEED_PICTURES, TABLES, Wanted
 
     if table not in (*TABLES, "all"):
         raise BadInput(f"The tables are {', '.join(TABLES)} and all, not {table!r}.")
     if scale not in SCALES:
         raise BadInput(f"The scales are {', '.join(SCALES)}, not {scale!r}.")
-    names = list(TABLES) if table == "all" else [table]
+    names = [name for name in TABLES if data is not None or name not in NEED_PICTURES] if table == "all" else [table]
+    if table == "all" and data is None and not quiet:
+        errors.print("Without --data FOLDER the jigsaw tables are left out.")
     wanted = Wanted(scale, _numbers(seeds or ("0,1" if scale == "smoke" else "0,1,2")), data)  # pyright: ignore[reportArgumentType]
     planned = [one for name in names for one in TABLES[name](wanted) if only is None or only in one.place.row]
     results = Store(store)

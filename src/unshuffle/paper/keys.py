@@ -101,7 +101,7 @@ class SortingByKeys:
         return {"tau": self._tau(network, self.held_out())}
 
     def test(self, network: nn.Module) -> dict[str, float]:
-        return {"tau": self._tau(network, self.sorting._lists(self.sorting.test_lists, 3))}
+        return {"tau": self._tau(network, self.sorting.test_set())}
 
     def known(self) -> None:
         """No confidence is asked of it."""

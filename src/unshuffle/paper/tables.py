@@ -6,8 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from .checks import mask_only, runtime
+from .geometry import ot4p
+from .jigsaws import jigsaw, jigsaw_ablation
 from .run import Planned, Scale
+from .schedules import hard_sorting_schedules
 from .sorting import sorting
+from .tours import sensitivity, tsp, tsp_ablation
 
 
 @dataclass(frozen=True)
@@ -21,4 +26,14 @@ class Wanted:
 
 TABLES: dict[str, Callable[[Wanted], list[Planned]]] = {
     "sorting": lambda wanted: sorting(wanted.scale, wanted.seeds),
+    "jigsaw": lambda wanted: jigsaw(wanted.scale, wanted.seeds, wanted.data),
+    "jigsaw-ablation": lambda wanted: jigsaw_ablation(wanted.scale, wanted.seeds, wanted.data),
+    "tsp": lambda wanted: tsp(wanted.scale, wanted.seeds),
+    "tsp-ablation": lambda wanted: tsp_ablation(wanted.scale, wanted.seeds),
+    "sensitivity": lambda wanted: sensitivity(wanted.scale, wanted.seeds),
+    "ot4p": lambda wanted: ot4p(wanted.scale, wanted.seeds),
+    "hard-sorting-schedules": lambda wanted: hard_sorting_schedules(wanted.scale, wanted.seeds),
+    "mask-only": lambda wanted: mask_only(wanted.scale, wanted.seeds),
+    "runtime": lambda wanted: runtime(wanted.scale, wanted.seeds),
 }
+NEED_PICTURES = ("jigsaw", "jigsaw-ablation")

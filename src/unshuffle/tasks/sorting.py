@@ -160,7 +160,10 @@ class Sorting:
         return lists, None, lists.squeeze(-1).argsort(-1)
 
     def test(self, network: nn.Module) -> dict[str, float]:
-        return {"tau": self._tau(network, self._lists(self.test_lists, 3))}
+        return {"tau": self._tau(network, self.test_set())}
+
+    def test_set(self) -> Tensor:
+        return self._lists(self.test_lists, 3)
 
     def _draw(self, count: int, generator: torch.Generator) -> Tensor:
         low, high = self.values
