@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import unshuffle as us
 from unshuffle.operators.band import band_around, band_dense, band_places, band_step
 from unshuffle.solve.chains import common_chains
-from unshuffle.solve.path_starts import geodesic_order, in_units
+from unshuffle.solve.path_starts import geodesic_orders, in_units, spanning_tree
 from unshuffle.structure.energies import expected_energy
 
 
@@ -109,7 +109,7 @@ def test_never_worse_than_init_nor_than_a_start() -> None:
     init[order, torch.arange(40)] = 1.0
     assert us.solve(us.Path(40), cost=D, init=init, runs=1).energy <= best.polished_energy + 1e-9
     for neighbours in (0, 3):
-        start = torch.from_numpy(geodesic_order(D.numpy(), neighbours))
+        start = torch.from_numpy(geodesic_orders(D.numpy(), [neighbours])[0])
         assert best.energy <= float(us.Path(40).energy(start, D)) + 1e-9
 
 
@@ -170,3 +170,15 @@ def test_common_chains_are_what_all_orders_share(n: int, count: int, seed: int, 
     for order in orders:
         links = set(itertools.pairwise(order.tolist()))
         assert all((a, b) in links or (symmetric and (b, a) in links) for a, b in inside)
+
+
+def test_the_spanning_tree_is_the_one_scipy_finds() -> None:
+    from scipy.sparse.csgraph import minimum_spanning_tree
+
+    D, _ = shuffled(curve("spiral", 60, 0.2, 8))
+    distance = D.numpy().copy()
+    expected = minimum_spanning_tree(distance).sum()
+    np.fill_diagonal(distance, np.inf)
+    edges = spanning_tree(distance)
+    assert distance[edges[0], edges[1]].sum() == pytest.approx(expected)
+    assert len(np.unique(edges)) == 60

@@ -15,7 +15,8 @@ from unshuffle.operators import chain, warm
 from unshuffle.operators.warm import WarmState, warm_step
 from unshuffle.solve import confidence
 from unshuffle.solve.anneal import Pace, anneal, steepest
-from unshuffle.solve.cycle import Tours, _levels, _rebin, solve_cycle
+from unshuffle.solve.cycle import Tours, solve_cycle
+from unshuffle.solve.levels import rebin, widths
 from unshuffle.solve.loss import Losses, solve_loss
 from unshuffle.solve.rounds import Rounds
 from unshuffle.solve.watch import Watch
@@ -110,10 +111,10 @@ def test_the_coarse_energy_is_the_energy_of_binned_permutations():
 
 def test_rebinning_keeps_mass_and_levels_end_at_n():
     soft = torch.rand(2, 5, 9)
-    torch.testing.assert_close(_rebin(soft, 9).sum(1), soft.sum(1))
+    torch.testing.assert_close(rebin(soft, 9).sum(1), soft.sum(1))
     for n in (8, 9, 10, 100, 1001):
-        assert _levels(n, 9.6)[-1] == n
-        assert _levels(n, 9.6)[0] <= 9.6
+        assert widths(n, 9.6)[-1] == n
+        assert widths(n, 9.6)[0] <= 9.6
 
 
 def test_steepest_is_the_largest_eigenvalue_by_both_ways():

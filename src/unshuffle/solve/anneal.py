@@ -59,27 +59,33 @@ def anneal(
 
     Ends early when ``watch`` says so. Deterministic: nothing random happens here.
     """
-    enough = pace.frozen if purity is None else purity
+
+    def advance(betas: np.ndarray) -> float:
+        for beta in betas.tolist():
+            pull = field(state.ahead, beta)
+            warm_step(state, pull, beta, damping=pace.damping, momentum=pace.momentum, sweeps=pace.sweeps)
+        return float(state.purity.mean())
+
+    def look(beta: float) -> bool:
+        return watch(stage=stage, beta=beta, energy=_energy(state, energy), entropy=spread(state))
+
+    return cool(advance, look, log_beta, pace, pace.frozen if purity is None else purity)
+
+
+def cool(
+    advance: Callable[[np.ndarray], float], look: Callable[[float], bool], log_beta: float, pace: Pace, enough: float
+) -> float:
+    """``advance`` does a step per beta and returns the purity; goes on until that is ``enough`` or ``look`` says no.
+
+    Beta grows by ``pace.step`` in the logarithm per step, and less while the places of an item become fewer fast.
+    """
     ceiling = log_beta + pace.span
-    step, width, count = pace.step, math.inf, 0
+    step, width = pace.step, math.inf
     while log_beta < ceiling:
-        beta = math.exp(log_beta)
-        warm_step(
-            state,
-            field(state.ahead, beta),
-            beta,
-            damping=pace.damping,
-            momentum=pace.momentum,
-            sweeps=pace.sweeps,
-        )
-        log_beta += step
-        count += 1
-        if count % pace.check:
-            continue
-        if not watch(stage=stage, beta=beta, energy=_energy(state, energy), entropy=spread(state)):
-            break
-        now = -math.log(max(float(state.purity.mean()), 1e-30))
-        if now < -math.log(enough):
+        betas = np.exp(log_beta + step * np.arange(pace.check))
+        now = -math.log(max(advance(betas), 1e-30))
+        log_beta += step * pace.check
+        if not look(float(betas[-1])) or now < -math.log(enough):
             break
         fall = max(0.0, width - now) / pace.check if math.isfinite(width) else 0.0
         step = pace.step * min(1.0, pace.fall / fall if fall > 0 else 1.0)

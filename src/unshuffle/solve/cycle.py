@@ -11,19 +11,17 @@ P is stored positions x items here (see `chain_field`) and transposed once, at t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..operators.chain import chain_field
 from ..operators.permutation import to_matrix
-from ..operators.warm import WarmState
 from ..structure.layouts import Cycle
-from .anneal import Field, Pace, anneal, decode, matching_beta, scattered, steepest
+from .anneal import Pace, decode, scattered, steepest
 from .confidence import insertion_share, same_orders, shared_links
+from .levels import NEAR, Level, anneal_level, rebin, widths
 from .rounds import Best, from_scores
 from .solution import Runs
 from .tiny import TINY, solve_tiny
@@ -90,8 +88,8 @@ def default_runs(n: int) -> int:
 
 
 def default_rounds(n: int) -> int:
-    """12 up to 300 cities, 8 at 500, 4 at 1000, none from 1500 on: at most about n/10 seconds on two cores."""
-    return min(12, round(4000 / n)) if n <= 1500 else 0
+    """12 up to 1000 cities, 3 at 2000, 1 at 4000: a round costs about n^1.3. Most of the gain comes in the first four."""
+    return max(1, min(12, round(12 * (1000 / n) ** 2)))
 
 
 class Scaled:
@@ -113,6 +111,8 @@ class Scaled:
         self.nearest = float(positive.mean()) if len(positive) else 1.0
         coarse = self.nearest * (fine / self.nearest) ** recipe.power
         self.critical = 1 / (2 * max(steepest(coarse) / n, 1e-30))
+        either = torch.where(off, torch.minimum(fine, fine.mT), torch.inf)
+        self.near = either.topk(min(NEAR, n - 1), largest=False).indices
         self.fine, self.coarse = (t.to(torch.float32).unsqueeze(0).contiguous() for t in (fine, coarse))
 
     def shaken(self, runs: int, shake: float, generator: torch.Generator, plain: bool) -> Tensor:
@@ -143,7 +143,7 @@ class _Ring:
 
         Every round shakes the costs anew. A run never gets worse from round to round.
         """
-        levels = _levels(self.costs.n, self.recipe.coarsest)
+        levels = widths(self.costs.n, self.recipe.coarsest)
         if init is not None:
             soft, todo = _given(init, runs, levels, self.recipe, generator)
             return self.descend(soft, todo, self._start(), generator, match=True)
@@ -155,7 +155,7 @@ class _Ring:
             todo, log_beta = levels, self._start()
             if number % 2 == 0:
                 todo = levels[-self.recipe.reheat :]
-                log_beta, soft = self.begun[todo[0]], _rebin(to_matrix(best.orders, torch.float32).mT, todo[0])
+                log_beta, soft = self.begun[todo[0]], rebin(to_matrix(best.orders, torch.float32).mT, todo[0])
             else:
                 soft = self._scattered(runs, levels, generator)
             name = f"round {number + 1} of {rounds}, "
@@ -185,68 +185,37 @@ class _Ring:
         for index, m in enumerate(levels):
             if self.watch.stopped:
                 break
-            last, s = m == n, n / m
-            soft = _rebin(soft, m) if soft.shape[1] != m else soft
-            state = WarmState(soft, _bias(self.allowed, m), row_mass=s)
-            D = costs.fine if last else coarse
-            room = torch.empty_like(state.soft)  # shared: the energy is asked for when the field has been used
-            pull = _field(D, costs, s, last, log_beta, recipe, room)
-            log_beta = matching_beta(state, pull, log_beta) if match and index == 0 else log_beta
+            soft = rebin(soft, m) if soft.shape[1] != m else soft
             self.begun.setdefault(m, log_beta)
-            log_beta = anneal(
-                state,
-                pull,
+            soft, log_beta = anneal_level(
+                self._level(m, coarse, log_beta),
+                soft,
                 log_beta,
-                # bins of two and more are concave enough to need no damping
-                pace=recipe.pace if s <= 1.9 else replace(recipe.pace, damping=1.0),
+                bias=_bias(self.allowed, m),
+                near=costs.near,
+                match=match and index == 0,
                 watch=self.watch,
                 stage=f"{name}level {index + 1} of {len(levels)}",
-                purity=None if last else 1 / recipe.bins,
-                energy=_expected(costs, s, room),
             )
-            soft = state.soft
-        soft = (_rebin(soft, n) if soft.shape[1] != n else soft).mT.contiguous()
+        soft = (rebin(soft, n) if soft.shape[1] != n else soft).mT.contiguous()
         orders = decode(soft, self.allowed)
         return Best(orders, self.layout.energy(orders, self.cost), soft)
 
-
-def _levels(n: int, coarsest: float) -> list[int]:
-    levels = [n]
-    while levels[0] > coarsest:
-        levels.insert(0, math.ceil(levels[0] / 2))
-    return levels
-
-
-def _field(D: Tensor, costs: Scaled, s: float, last: bool, start: float, recipe: Tours, out: Tensor) -> Field:
-    r"""$Q_A = (D p_{A-1} + D p_{A+1} + 2(s-1)\, D p_A)/s - \gamma p_A$."""
-    weight = 2 * (s - 1) + (recipe.self_weight if last else 0.0)
-
-    def at(soft: Tensor, beta: float) -> Tensor:
-        gamma = recipe.amplify * costs.nearest * math.sqrt(beta / math.exp(start))
-        q = chain_field(soft, D, symmetric=costs.symmetric, closed=True, self_weight=weight, out=out)
-        return q.mul_(1 / (s * s)).sub_(soft, alpha=gamma / s)
-
-    return at
-
-
-def _expected(costs: Scaled, s: float, out: Tensor) -> Callable[[Tensor], float]:
-    """Expected length of the best run, in the user's units, by the same sparse product as the field."""
-
-    def energy(soft: Tensor) -> float:
-        q = chain_field(soft, costs.fine, symmetric=costs.symmetric, closed=True, self_weight=2 * (s - 1), out=out)
-        return float(torch.einsum("rai,rai->r", soft, q).min()) / (2 * s * s) * costs.unit
-
-    return energy
-
-
-def _rebin(soft: Tensor, m: int) -> Tensor:
-    """Mass moved to m bins by overlap, then blurred by [1/4, 1/2, 1/4]: new twin bins must be able to differ."""
-    old = soft.shape[1]
-    edges = torch.arange(m, dtype=torch.float64) * (old / m)
-    cells = torch.arange(old, dtype=torch.float64)
-    overlap = torch.minimum(edges[:, None] + old / m, cells + 1) - torch.maximum(edges[:, None], cells)
-    new = overlap.clamp_min(0).to(soft) @ soft
-    return 0.5 * new + 0.25 * (new.roll(1, 1) + new.roll(-1, 1))
+    def _level(self, m: int, coarse: Tensor, log_beta: float) -> Level:
+        recipe, costs, last = self.recipe, self.costs, m == self.costs.n
+        growing = recipe.amplify * costs.nearest / math.exp(log_beta / 2)
+        return Level(
+            cost=costs.fine if last else coarse,
+            fine=costs.fine,
+            symmetric=costs.symmetric,
+            bins=m,
+            self_weight=recipe.self_weight if last else 0.0,
+            gamma=lambda beta: growing * math.sqrt(beta),
+            unit=costs.unit,
+            # bins of two and more are concave enough to need no damping
+            pace=recipe.pace if costs.n / m <= 1.9 else replace(recipe.pace, damping=1.0),
+            enough=recipe.pace.frozen if last else 1 / recipe.bins,
+        )
 
 
 def _bias(allowed: Tensor | None, m: int) -> Tensor | None:
@@ -254,7 +223,7 @@ def _bias(allowed: Tensor | None, m: int) -> Tensor | None:
     if allowed is None:
         return None
     n = len(allowed)
-    overlap = _rebin(allowed.mT.to(torch.float32).unsqueeze(0), m)[0] if m != n else allowed.mT.to(torch.float32)
+    overlap = rebin(allowed.mT.to(torch.float32).unsqueeze(0), m)[0] if m != n else allowed.mT.to(torch.float32)
     return torch.where(overlap > 0, 0.0, -torch.inf)
 
 
@@ -266,4 +235,4 @@ def _given(
     state = from_scores(init.mT, runs, None, generator)
     width = 1 / float(state.purity.mean())
     todo = [m for m in levels if width * m / n >= recipe.bins] or levels[-1:]
-    return _rebin(state.soft, todo[0]) if todo[0] != n else state.soft, todo
+    return rebin(state.soft, todo[0]) if todo[0] != n else state.soft, todo

@@ -26,7 +26,7 @@ from ..operators.assignment import assign
 from ..operators.band import Band, band_around, band_dense, band_places, band_step
 from ..structure.layouts import Path
 from .chains import FEW, GAMMA, anneal_chains, best_arrangement, common_chains
-from .path_starts import NEIGHBOURS, geodesic_order, in_units
+from .path_starts import NEIGHBOURS, geodesic_orders, in_units
 from .solution import Runs
 from .watch import Watch
 
@@ -259,7 +259,7 @@ def _starts(search: _Search, init: Tensor | None) -> list[np.ndarray]:
     mask = None if search.allowed is None else torch.from_numpy(search.allowed)
     starts = [] if init is None else [assign(init, mask).numpy()]
     if search.symmetric or search.n > WHOLE or mask is not None:
-        along = [geodesic_order(search.cost, neighbours) for neighbours in NEIGHBOURS]
+        along = geodesic_orders(search.cost, NEIGHBOURS)
         starts += along if search.reversible else along + [order[::-1] for order in along]
     if search.n <= FEW:
         starts.append(search.enumerated())

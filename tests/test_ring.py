@@ -1,0 +1,76 @@
+"""Tours on short lists of items: with all items in all lists the step is the dense one; a soft tour's cost is its energy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from unshuffle.operators._jit import have_numba
+from unshuffle.operators.ring import LIGHT, Pull, Ring, expected_cost, ring_steps
+from unshuffle.operators.warm import WarmState, warm_step
+from unshuffle.solve.anneal import Pace, scattered
+from unshuffle.solve.levels import Level, _kept, dense_field
+from unshuffle.structure.layouts import Cycle
+
+pytestmark = pytest.mark.skipif(not have_numba, reason="rings are numba kernels")
+
+
+def _level(n: int, bins: int, symmetric: bool) -> Level:
+    cost = torch.rand(1, n, n, generator=torch.Generator().manual_seed(n))
+    cost = cost + cost.mT if symmetric else cost
+    cost[:, torch.arange(n), torch.arange(n)] = 0
+    return Level(cost, cost, symmetric, bins, 0.5, lambda beta: 0.1 * math.sqrt(beta), 1.0, Pace(), 0.9)
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("bins", [12, 30])
+def test_full_lists_are_the_dense_step(symmetric, bins):
+    n, betas = 30, np.linspace(1.0, 4.0, 12)
+    level = _level(n, bins, symmetric)
+    soft = scattered(2, bins, n, n / bins, torch.Generator().manual_seed(1), noise=0.3)
+    state = WarmState(soft.clone(), row_mass=n / bins)
+    field = dense_field(level, torch.empty_like(state.soft))
+    for beta in betas:
+        warm_step(state, field(state.ahead, beta), beta, damping=0.4, momentum=0.8, sweeps=5)
+
+    rings = [Ring.of(run, np.ones((bins, n), bool)) for run in soft.numpy()]
+    after = level.cost.numpy()
+    before = after if symmetric else np.ascontiguousarray(after.transpose(0, 2, 1))
+    gammas = np.array([level.gamma(beta) for beta in betas])
+    for part in np.split(np.arange(12), 3):  # in three calls: what one leaves the next goes on from
+        ring_steps(
+            rings, Pull(after, before, level.weight), betas[part], gammas[part], damping=0.4, momentum=0.8, sweeps=5
+        )
+    for ring, run, purity in zip(rings, state.soft.numpy(), state.purity.tolist(), strict=True):
+        np.testing.assert_allclose(ring.dense(), run, atol=100 * LIGHT)  # weights below LIGHT are left out of the field
+        assert ring.purity == pytest.approx(purity, abs=1e-2)
+        np.testing.assert_allclose(ring.dense().sum(0), 1.0, atol=1e-4)
+
+
+def test_lists_hold_what_is_seen_and_where_the_neighbours_stand():
+    soft = np.zeros((10, 10), np.float32)
+    soft[np.arange(10), np.arange(10)] = 0.9
+    soft[5, 0] = 0.1
+    near = np.full((10, 1), 7)
+    keep = _kept(soft, near)
+    assert set(np.flatnonzero(keep[:, 0])) == {9, 0, 1, 5, 6, 7, 8}
+    assert set(np.flatnonzero(keep[:, 3])) == {2, 3, 4, 6, 7, 8}
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_the_expected_cost_of_a_hard_tour_is_its_length(symmetric):
+    n = 20
+    cost = _level(n, n, symmetric).cost[0]
+    order = torch.randperm(n, generator=torch.Generator().manual_seed(0))
+    hard = np.zeros((n, n), np.float32)
+    hard[np.arange(n), order.numpy()] = 1
+    ring = Ring.of(hard, np.ones((n, n), bool))
+    assert expected_cost(ring, cost.numpy()) == pytest.approx(float(Cycle(n).energy(order, cost)), rel=1e-5)
+    assert ring.entropy == pytest.approx(0.0, abs=1e-6)
+    uniform = Ring.of(np.full((5, n), n / 5 / n, np.float32), np.ones((5, n), bool))
+    assert uniform.entropy == pytest.approx(1.0, abs=1e-5)
+    # n links, each between two items drawn at random
+    assert expected_cost(uniform, cost.numpy()) == pytest.approx(n * float(cost.mean()), rel=1e-5)
