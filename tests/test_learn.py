@@ -297,7 +297,7 @@ def test_clipping_bounds_the_step():
 def test_confidence_is_calibrated_in_the_mean():
     generator = torch.Generator().manual_seed(0)
     truth = torch.rand(40, 12, generator=generator).argsort(-1)
-    scores = 1.2 * us.to_matrix(truth) + torch.randn(40, 12, 12, generator=generator)
+    scores = 1.8 * us.to_matrix(truth) + torch.randn(40, 12, 12, generator=generator)
     right = (us.assign(scores) == truth).float().mean().item()
     assert 0.3 < right < 0.9
     network = nn.Identity()

@@ -1,0 +1,153 @@
+"""Recipes, the sorting task, and `unshuffle train` and `apply` as a user calls them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict, replace
+
+import pytest
+import torch
+
+import unshuffle as us
+from unshuffle.cli.train import chosen_recipe
+from unshuffle.tasks.sorting import Sorting, distance_to_sorted
+from unshuffle.tasks.training import Temperature, about, recipe_from, train, trained
+
+
+def small(**changes) -> Sorting:
+    return replace(Sorting.strong(8, (10.0, 11.0), epochs=2), **({"steps": 30} | changes))
+
+
+def test_the_paper_recipe_is_the_papers_table():
+    recipe = Sorting.paper(100, (10.0, 11.0))
+    assert (recipe.epochs, recipe.batch, recipe.samples, recipe.clip) == (150, 256, 5, 1.0)
+    assert (recipe.lists, recipe.test_lists) == (10_000, 100)
+    relax = recipe.relax()
+    assert relax.iterations == 10
+    assert relax.schedule(0) == pytest.approx(0.66)
+    assert relax.schedule(149) == pytest.approx(2.0)
+    assert relax.local == us.LocalTemperature(us.ExcessEntropy(0.7), 0.1)
+    assert relax.adapt_from == 1
+    assert not recipe.network().standardise
+
+
+def test_as_published_is_linear_in_tau_and_not_clipped():
+    recipe = Sorting.paper(10, as_published=True)
+    middle = recipe.relax().schedule(74.5)
+    assert 1 / middle == pytest.approx((1.5 + 0.5) / 2)
+    assert recipe.clip is None
+    assert recipe.relax().local == us.LocalTemperature(us.ExcessEntropy(0.7), 0.1, us.MeanTau())
+
+
+@pytest.mark.parametrize(
+    ("name", "local"),
+    [
+        ("fixed", None),
+        ("global", None),
+        ("adaptive", us.LocalTemperature(us.ExcessEntropy(0.7), 0.1)),
+        ("matched", us.MatchedScalar(us.LocalTemperature(us.ExcessEntropy(0.7), 0.1))),
+        ("degree", us.LocalTemperature(us.DegreeViolation(), 0.1)),
+    ],
+)
+def test_the_temperatures_of_the_command_line(name, local):
+    temperature = Temperature(0.5, 2.0, 10).named(name, boost=0.1)
+    assert temperature.local() == local
+    assert temperature.relax().schedule(9) == (0.5 if name == "fixed" else 2.0)
+
+
+def test_lists_are_disjoint_by_purpose_and_paired_by_seed():
+    recipe = Sorting.paper(5, temperature="global")
+    other = Sorting.paper(5, temperature="adaptive")
+    assert torch.equal(recipe.held_out(), other.held_out())
+    train_lists = recipe.batches().items
+    assert not set(map(tuple, train_lists.squeeze(-1).tolist())) & set(
+        map(tuple, recipe.held_out().squeeze(-1).tolist())
+    )
+
+
+def test_the_strong_recipe_sorts_values_that_the_paper_finds_hard():
+    recipe = replace(Sorting.strong(20, (10.0, 11.0), epochs=3), steps=40)
+    fitted = train(recipe)
+    assert recipe.test(fitted.network)["tau"] > 0.95
+
+
+def test_the_supervised_loss_is_zero_only_at_the_sorted_list():
+    items = torch.rand(3, 7, 1)
+    right = us.to_matrix(items.squeeze(-1).argsort(-1))
+    assert distance_to_sorted(right, items).abs().max() == 0
+    assert distance_to_sorted(right.flip(-1), items).min() > 0
+
+
+def test_a_recipe_survives_being_saved():
+    recipe = Sorting.paper(12, temperature="matched", supervised=False)
+    said = json.loads(json.dumps(about(recipe)))
+    assert said["task"] == "sorting"
+    assert recipe_from(Sorting, said["recipe"]) == recipe
+    with pytest.raises(us.BadInput, match="not of Sorting"):
+        recipe_from(Sorting, said["recipe"] | {"colour": 1})
+
+
+def test_a_trained_network_comes_back_from_its_checkpoint(tmp_path):
+    recipe = small()
+    fitted = train(recipe, tmp_path)
+    again, network, noise = trained(tmp_path, {"sorting": Sorting})
+    assert again == recipe
+    assert noise is not None
+    assert noise > 0
+    items = recipe.held_out()
+    assert torch.equal(network(items), fitted.network(items))
+
+
+@pytest.mark.parametrize(
+    ("task", "name", "given", "message"),
+    [
+        ("sorting", "strong", {"band": 2}, "--band does not apply"),
+        ("sorting", "strong", {"temperature": "degree"}, "signal of tours"),
+        ("sorting", "paper", {"values": (3.0, 1.0)}, "lower to a higher"),
+        ("sorting", "paper", {"n": 1}, "at least two"),
+        ("jigsaw", "strong", {}, "needs --data"),
+        ("jigsaw", "paper", {"n": 9, "data": "x"}, "4, 5, 6, 7"),
+        ("tour", "paper", {"values": (0.0, 1.0)}, "--values does not apply"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(task, name, given, message):
+    with pytest.raises(us.BadInput, match=message):
+        chosen_recipe(task, name, 0, given)
+
+
+def test_options_reach_the_recipe():
+    recipe = chosen_recipe("sorting", "paper", 4, {"n": 9, "values": (1.0, 2.0), "temperature": "global", "epochs": 3})
+    assert recipe == Sorting.paper(9, (1.0, 2.0), "global", seed=4, epochs=3)
+    assert asdict(chosen_recipe("tour", "paper", 0, {"n": 50, "utsp": True}))["columns_only"]
+
+
+def cli(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "unshuffle", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=200)
+
+
+def test_train_then_apply(tmp_path):
+    run = tmp_path / "run"
+    done = cli("train", "sorting", "--n", 8, "--epochs", 2, "--out", run, "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["test"]["tau"] > 0.9
+    assert {f.name for f in run.iterdir()} == {"best.pt", "last.pt", "log.jsonl", "run.json"}
+    lists = torch.rand(3, 8)
+    data = tmp_path / "lists.csv"
+    data.write_text("\n".join(",".join(f"{v:.6f}" for v in line) for line in lists.tolist()))
+    done = cli("apply", run, data, "--out", tmp_path / "out", "--json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    tau = us.metrics.order_tau(torch.tensor(answer["orders"]), lists.argsort(-1))
+    assert tau.mean() > 0.9
+    assert all(0 <= c <= 1 for line in answer["confidence"] for c in line)
+    assert (tmp_path / "out" / "lists.order.json").exists()
+    for text, message in (("1,2,x,4,5,6,7,8", "line 1, column 3"), ("1,2", "lists of 8 numbers"), ("", "no numbers")):
+        data.write_text(text)
+        done = cli("apply", run, data)
+        assert done.returncode == 2
+        assert message in done.stderr
+        assert "Traceback" not in done.stderr
