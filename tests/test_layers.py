@@ -16,7 +16,7 @@ LAYERS = [  # from the ground up; modules of one layer may use each other
     {"temperature", "learned_temperature", "structure", "metrics"},
     {"relaxations", "networks"},
     {"learn", "solve"},
-    {"tasks"},
+    {"tasks", "estimator"},
     {"report", "paper", "bench"},
     {"cli", "studio", "__main__"},
 ]

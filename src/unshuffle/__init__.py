@@ -49,6 +49,7 @@ _HOME = {
     "SoftSort": "relaxations.softsort",
     "OT4P": "relaxations.ot4p",
     "StraightThrough": "relaxations.straight_through",
+    "Seriator": "estimator",
     "fit": "learn.fit",
     "Fitted": "learn.fit",
     "predict": "learn.predict",
@@ -72,6 +73,7 @@ _MODULES = {
 if TYPE_CHECKING:
     from . import metrics as metrics
     from . import networks as networks
+    from .estimator import Seriator as Seriator
     from .learn.batches import Fresh as Fresh
     from .learn.batches import Shuffled as Shuffled
     from .learn.descent import Cosine as Cosine

@@ -1,0 +1,104 @@
+"""The estimator: the order of a curve, the same kind back, and scikit-learn's own checks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from scipy.spatial.distance import pdist, squareform
+
+import unshuffle as us
+
+ANGLE = np.linspace(0, 3, 30)
+MIXED = np.random.default_rng(0).permutation(30)
+CURVE = np.stack((np.cos(ANGLE), np.sin(ANGLE)), axis=1)[MIXED]
+
+
+def in_order(found: np.ndarray) -> bool:
+    """Up to the direction, which an order does not have."""
+    return found.tolist() in (list(range(30)), list(range(29, -1, -1)))
+
+
+def test_a_curve_is_put_in_order():
+    model = us.Seriator().fit(CURVE)
+    assert in_order(MIXED[model.order_])
+    assert (model.order_[model.rank_] == np.arange(30)).all()
+    assert model.energy_ == pytest.approx(np.linalg.norm(np.diff(CURVE[model.order_], axis=0), axis=1).sum())
+    assert model.confidence_.shape == (30,)
+    assert ((model.confidence_ >= 0) & (model.confidence_ <= 1)).all()
+    assert us.Seriator(random_state=3).fit(CURVE).order_.tolist() in (
+        model.order_.tolist(),
+        model.order_[::-1].tolist(),
+    )
+
+
+@pytest.mark.parametrize("criterion", ["path", "two-sum"])
+def test_precomputed_dissimilarities_are_reordered_on_both_sides(criterion):
+    D = squareform(pdist(CURVE))
+    model = us.Seriator(metric="precomputed", criterion=criterion)
+    R = model.fit_transform(D)
+    assert (D[np.ix_(model.order_, model.order_)] == R).all()
+    assert in_order(MIXED[model.order_])
+
+
+def test_any_metric_of_scipy_and_a_function():
+    assert in_order(MIXED[us.Seriator("cityblock").fit(CURVE).order_])
+    assert in_order(MIXED[us.Seriator(lambda a, b: float(np.abs(a - b).max())).fit(CURVE).order_])
+
+
+def test_polish_is_never_worse():
+    points = np.random.default_rng(1).random((40, 2))
+    assert us.Seriator(polish=True).fit(points).energy_ <= us.Seriator().fit(points).energy_ + 1e-9
+
+
+def test_the_same_kind_comes_back():
+    model = us.Seriator()
+    array = model.fit_transform(CURVE)
+    assert isinstance(array, np.ndarray)
+    tensor = model.fit_transform(torch.from_numpy(CURVE).float())
+    assert isinstance(tensor, torch.Tensor)
+    assert tensor.dtype == torch.float32
+    assert (model.fit_transform(CURVE.tolist()) == array).all()
+
+
+def test_a_frame_keeps_its_index():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(CURVE, index=[f"grave {k}" for k in MIXED], columns=["x", "y"])
+    model = us.Seriator()
+    sorted_frame = model.fit_transform(frame)
+    assert list(model.feature_names_in_) == ["x", "y"]
+    assert list(sorted_frame.index) == [f"grave {k}" for k in MIXED[model.order_]]
+    assert (sorted_frame.loc["grave 7"] == frame.loc["grave 7"]).all()
+
+
+@pytest.mark.parametrize(
+    ("settings", "X", "words"),
+    [
+        ({}, [[1.0, 2.0]], "1 sample"),
+        ({}, [1.0, 2.0], "2D"),
+        ({}, np.zeros((3, 0)), "0 feature"),
+        ({}, [[1.0, np.nan], [1.0, 2.0]], "row 0, column 1"),
+        ({}, [["a", "b"], ["c", "d"]], "numbers"),
+        ({"criterion": "best"}, CURVE, "'path' or 'two-sum'"),
+        ({"metric": "precomputed"}, CURVE, "square"),
+        ({"metric": "precomputed"}, [[0.0, 1.0], [2.0, 0.0]], "symmetric"),
+    ],
+)
+def test_refusals_are_one_sentence(settings, X, words):
+    with pytest.raises(us.BadInput, match=words):
+        us.Seriator(**settings).fit(X)
+
+
+def test_scikit_learn_agrees():
+    checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    checks.check_estimator(us.Seriator(time_limit=0.2), on_skip=None)
+
+
+def test_it_works_without_scikit_learn():
+    code = "import sys; sys.modules['sklearn'] = sys.modules['sklearn.base'] = None\n"
+    code += "import unshuffle as us; print(us.Seriator().fit([[3.0], [1.0], [2.0]]).order_.tolist())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert done.stdout.strip() in ("[1, 2, 0]", "[0, 2, 1]"), done.stderr
