@@ -1,0 +1,265 @@
+"""Runs as values, results as files: nothing twice, nothing lost, nothing stopped by a failure."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from dataclasses import dataclass, make_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from unshuffle.cli.common import build
+from unshuffle.paper.executor import Local, not_yet_computed
+from unshuffle.paper.run import Means, Outcome, Planned, Training, Unfinished, carry_out, compact, essential
+from unshuffle.paper.sorting import BLOCKS, sorting
+from unshuffle.paper.store import Place, Result, Store, key_of
+from unshuffle.paper.tables import TABLES, Wanted
+from unshuffle.report.summary import reported
+from unshuffle.tasks.jigsaw_training import Jigsaw
+from unshuffle.tasks.sorting import Sorting
+
+PLACE = Place("sorting", "[0, 1]", "global", "5", 0, "smoke")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A run that does as it is told; `folder` counts how often it was computed."""
+
+    seed: int
+    folder: str
+    ending: str = "good"
+
+    @property
+    def task(self) -> str:
+        return "trial"
+
+    def settings(self) -> Trial:
+        return self
+
+    def compute(self, means: Means) -> Outcome:
+        count = Path(self.folder) / f"{self.seed}-{time.time_ns()}"
+        count.touch()
+        if self.ending == "error":
+            raise RuntimeError("this one fails")
+        if self.ending == "death":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return Outcome({"tau": float(self.seed)})
+
+
+def times(folder: str | Path, seed: int) -> list[Path]:
+    return list(Path(folder).glob(f"{seed}-*"))
+
+
+def planned(run: Trial) -> Planned:
+    return Planned(run, replace(PLACE, seed=run.seed))
+
+
+def small(epochs: int = 3, seed: int = 0) -> Training:
+    return Training(replace(Sorting.paper(5, epochs=epochs, seed=seed), lists=512, test_lists=20))
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_key_names_everything_that_decides_the_numbers_and_nothing_else():
+    first = Planned(small(), PLACE)
+    assert first.key == Planned(small(), replace(PLACE, table="other")).key
+    assert first.key != Planned(small(seed=1), PLACE).key
+    assert first.key != Planned(replace(small(), patience=3), PLACE).key
+
+
+def test_a_setting_that_is_added_with_a_default_renames_no_result():
+    old = make_dataclass("Settings", [("n", int)], frozen=True)(3)
+    new = make_dataclass("Settings", [("n", int), ("later", int, 7)], frozen=True)
+    assert key_of("t", essential(old)) == key_of("t", essential(new(3)))
+    assert key_of("t", essential(old)) != key_of("t", essential(new(3, 8)))
+
+
+def test_the_place_of_a_picture_folder_does_not_matter():
+    here, there = (Planned(Training(Jigsaw.paper(f"/{d}/faces", 5)), PLACE) for d in ("here", "there"))
+    assert here.key == there.key
+    assert here.run.settings().recipe.data == "faces"
+
+
+@pytest.mark.parametrize("scale", ["smoke", "cpu", "paper"])
+def test_every_table_lists_runs_whose_cells_the_report_knows(scale):
+    for name, table in TABLES.items():
+        runs = table(Wanted(scale, (0, 1), Path("faces")))
+        cells = [(p.place.section, p.place.row, p.place.column, p.place.seed) for p in runs]
+        assert len(set(cells)) == len(cells) > 0
+        assert len({p.key for p in runs}) == len(cells)
+        about = reported()[name]
+        assert {p.place.row for p in runs} <= set(about["names"])
+        if scale == "paper":
+            assert not any(p.place.cut for p in runs)
+            assert set(about["sections"]) == {p.place.section for p in runs}
+
+
+def test_cuts_are_said():
+    runs = sorting("cpu", (0,))
+    cut = {p.place.column: p.place.cut for p in runs if p.place.row == "adaptive"}
+    assert cut == {"5": "", "10": "", "50": "60 of 150 epochs", "100": "20 of 150 epochs"}
+    assert not any(p.place.cut for p in runs if p.place.row == "strong recipe")
+
+
+def test_the_sorting_table_pairs_its_methods():
+    runs = [p for p in sorting("cpu", (0, 1, 2)) if p.place.column == "10" and p.place.section == "[10, 11]"]
+    for seed in range(3):
+        mine = [p for p in runs if p.place.seed == seed]
+        recipes: dict[str, Any] = {p.place.row: p.run.recipe for p in mine if isinstance(p.run, Training)}
+        assert recipes["adaptive"].temperature.boost == recipes["matched"].temperature.boost == 0.1
+        assert recipes["matched"].temperature.matched
+        assert not recipes["global"].temperature.boost
+        same = replace(recipes["adaptive"], temperature=recipes["global"].temperature)
+        assert same == recipes["global"]
+    assert [b.sizes for b in BLOCKS["paper"] if not b.strong] == [(5, 10, 50, 100, 200, 300)]
+
+
+# --- one run ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_interrupted_run_leaves_no_result_and_ends_as_if_it_had_not_been(tmp_path):
+    whole, parts = Store(tmp_path / "whole"), Store(tmp_path / "parts")
+    one = Planned(small(), PLACE)
+    expected = carry_out(one, whole, None, None, None)
+    with pytest.raises(Unfinished):
+        carry_out(one, parts, None, 0.0, None)
+    assert list(parts) == []
+    assert (parts.work_folder("sorting", one.key) / "last.pt").exists()
+    found = carry_out(one, parts, None, None, None)
+    assert found.metrics == expected.metrics
+    assert found.history["loss"] == expected.history["loss"]
+    assert not (parts.folder / "unfinished").exists()
+
+
+def test_a_result_says_what_it_is_of_and_comes_back_from_its_file(tmp_path):
+    store = Store(tmp_path)
+    one = Planned(small(epochs=2), PLACE)
+    result = carry_out(one, store, None, None, "abc")
+    assert store.read("sorting", one.key) == result
+    contents = json.loads(store.path("sorting", one.key).read_text())
+    assert contents["settings"]["recipe"]["n"] == 5
+    assert {"torch", "unshuffle", "python"} <= set(contents["versions"])
+    assert contents["commit"] == "abc"
+    assert contents["seconds"] > 0
+    assert set(contents["history"]) >= {"epoch", "loss", "held_out", "tau", "row_entropy_mean"}
+    assert result.metrics["epochs"] == 2
+
+
+def test_a_long_history_is_thinned_and_keeps_its_end():
+    kept = compact([{"epoch": e, "loss": 1 / (e + 1)} for e in range(150)], most=60)
+    assert 50 <= len(kept["epoch"]) <= 60
+    assert kept["epoch"][-1] == 149
+    assert kept["loss"][-1] == pytest.approx(1 / 150, rel=1e-3)
+
+
+def test_a_run_in_two_tables_is_computed_once_and_noted_in_both(tmp_path):
+    store = Store(tmp_path / "store")
+    run = Trial(3, str(tmp_path))
+    twice = [Planned(run, PLACE), Planned(run, replace(PLACE, table="other"))]
+    (missing,) = not_yet_computed(twice, store, retry=False)
+    carry_out(missing, store, None, None, None)
+    assert not_yet_computed(twice, store, retry=False) == []
+    (result,) = store
+    assert [p.table for p in result.places] == ["sorting", "other"]
+    assert len(times(tmp_path, 3)) == 1
+
+
+# --- many runs -------------------------------------------------------------------------------------------------------
+
+
+def test_failures_and_deaths_are_kept_and_stop_nothing(tmp_path):
+    store, told = Store(tmp_path / "store"), []
+    endings = ["good", "error", "death", "good"]
+    runs = [planned(Trial(seed, str(tmp_path), ending)) for seed, ending in enumerate(endings)]
+    undone = Local(workers=1)(runs, store, lambda one, result: told.append(result))
+    assert undone == 0
+    assert sorted(result.seed for result in told) == [0, 1, 2, 3]  # each once
+    results = {result.seed: result for result in store}
+    assert results[0].metrics == {"tau": 0.0}
+    assert results[3].metrics == {"tau": 3.0}
+    assert results[1].error == "RuntimeError: this one fails"
+    assert "died" in (results[2].error or "")
+    assert len(times(tmp_path, 2)) == 2  # a second try: once may have been another's fault
+    assert [p.run.seed for p in not_yet_computed(runs, store, retry=False)] == []
+    assert [p.run.seed for p in not_yet_computed(runs, store, retry=True)] == [1, 2]
+
+
+def test_a_time_limit_leaves_the_rest_for_later(tmp_path):
+    runs = [planned(Trial(seed, str(tmp_path))) for seed in range(3)]
+    assert Local(limit=-1.0)(runs, Store(tmp_path / "store"), lambda *_: None) == 3
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("faces")
+    y, x = np.mgrid[0:30, 0:30] / 30
+    for k in range(12):
+        colours = np.stack(((x + k * y) % 1, y, np.full_like(x, k / 12)), -1)
+        Image.fromarray((255 * colours).astype(np.uint8)).save(folder / f"{k:02}.png")
+    return folder
+
+
+def test_every_run_of_the_smoke_scale_works(tmp_path, pictures):
+    """In this process; with its own the scale takes a minute."""
+    store = Store(tmp_path)
+    for table in TABLES.values():
+        for one in not_yet_computed(table(Wanted("smoke", (0,), pictures)), store, retry=False):
+            result = carry_out(one, store, None, None, None)
+            assert result.error is None, result
+            assert reported()[one.place.table]["metric"] in result.metrics
+
+
+def reproduce(*arguments: object):
+    return CliRunner().invoke(build("reproduce"), ["reproduce", *map(str, arguments)])
+
+
+def test_the_command_computes_once_and_shows_ours_beside_the_papers(tmp_path):
+    arguments = ("mask-only", "--scale", "smoke", "--store", tmp_path)
+    first = reproduce(*arguments)
+    assert first.exit_code == 0, first.output
+    assert "(0.029)" in first.stdout
+    files = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.json")}
+    assert len(files) == 6
+    second = reproduce(*arguments, "--json")
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*.json")} == files
+    cell = json.loads(second.stdout)["cells"][0]
+    assert cell["ours"] == pytest.approx([0.029, 0.029], abs=0.02)
+    assert cell["paper"] == [0.029, None]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("sorted",), "The tables are"),
+        (("sorting", "--scale", "large"), "The scales are"),
+        (("sorting", "--seeds", "a"), "Seeds are whole numbers"),
+        (("jigsaw",), "--data"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments, words, tmp_path):
+    done = reproduce(*arguments, "--store", tmp_path)
+    assert done.exit_code == 2
+    assert words in done.stderr
+
+
+def test_a_damaged_result_is_named(tmp_path):
+    (tmp_path / "sorting-000000000000.json").write_text("{")
+    with pytest.raises(ValueError, match=r"sorting-000000000000.json is not a result"):
+        list(Store(tmp_path))
+
+
+def test_results_of_a_store_come_back_equal(tmp_path):
+    result = Result("t", "k", {"n": 1}, 0, (PLACE,), 1.0, {"tau": 0.5}, {}, {"python": "3"})
+    Store(tmp_path).write(result)
+    assert list(Store(tmp_path)) == [result]
