@@ -17,7 +17,7 @@ import numpy as np
 
 from ._jit import njit
 from ._philox import M0, M1, ROUNDS, W0, W1, rows_at_once
-from ._simd import four_gradient_rows, pull_four, sweep_four
+from ._simd import extremes, four_gradient_rows, lower_row, pull_four, scale_row, sweep_four
 from ._vector_math import exp_below, gumbel_of
 
 _M0, _M1 = np.uint64(M0), np.uint64(M1)
@@ -105,13 +105,10 @@ def logits(x, scores, beta, field, noise, words, matrix, stream):
 def _row_maxima(K, tops):
     """The maximum of each row, and the minimum of all, which tells whether anything is forbidden."""
     n = K.shape[0]
-    bottom = K[0, 0]
+    bottom, flat = K[0, 0], K.reshape(n * n)
     for i in range(n):
-        top = K[i, 0]
-        for j in range(n):
-            top = max(top, K[i, j])
-            bottom = min(bottom, K[i, j])
-        tops[i] = top
+        least, tops[i] = extremes(flat, i * n, n)
+        bottom = min(bottom, least)
     return bottom
 
 
@@ -126,8 +123,7 @@ def _exp_rows(K, tops):
                 K[i, j] = exp_below(K[i, j] - top)
         return
     for i in range(n):
-        for j in range(n):
-            K[i, j] -= tops[i]
+        lower_row(K, i, tops[i], n)
     flat = K.reshape(n * n)  # the end of every row would be done one by one: all rows at once
     for j in range(flat.size):
         flat[j] = exp_below(flat[j])
@@ -171,10 +167,7 @@ def _gather(sums, n):
 @njit(fastmath={"nnan", "nsz", "reassoc"})
 def _bounds(x):
     """Smallest and largest entry; NaN is not seen."""
-    least, most = x[0], x[0]
-    for j in range(1, x.size):
-        least, most = min(least, x[j]), max(most, x[j])
-    return least, most
+    return extremes(x, 0, x.size)
 
 
 @njit(fastmath=True)
@@ -209,8 +202,7 @@ def _iterate(K, u, v, totals, sums, tolerance, limits):
         return 0
     last_u, last_v = u[used - 1], v[used - 1]
     for i in range(n):
-        for j in range(n):
-            K[i, j] *= last_u[i] * last_v[j]
+        scale_row(K, i, last_u[i], last_v, n)
     return used
 
 

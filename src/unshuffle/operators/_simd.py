@@ -76,6 +76,18 @@ class _Emit:
         halves = [self.shuffle(wide, wide, list(range(k * WIDTH, (k + 1) * WIDTH))) for k in range(2)]
         return combine(combine(*halves), lanes)
 
+    def in_place(self, pointer: Any, n: Any, change: Callable[[Any, Any, Any], Any]) -> None:
+        """pointer[j] = change(j, kind, pointer[j]); the last chunk is read before the others are written."""
+        b, last = self.builder, cgutils.alloca_once(self.builder, self.vector)
+        start = b.sub(n, self.number(WIDTH))
+        with b.if_then(b.icmp_signed(">=", start, self.number(0)), likely=True):
+            b.store(self.load(pointer, start, self.vector), last)
+        self.chunks(
+            n,
+            lambda j, kind: self.store(change(j, kind, self.load(pointer, j, kind)), pointer, j),
+            lambda j, _: self.store(change(j, self.vector, b.load(last)), pointer, j),
+        )
+
     def four_totals(self, parts: list[list[Any]]) -> Any:
         """A vector of four sums: each of all lanes of a wide vector, a vector and a number."""
 
@@ -234,3 +246,70 @@ def four_gradient_rows(typing, D, P, G, row, a, s, r, c, iterations, n):
         return context.get_dummy_value()
 
     return types.void(D, P, G, row, a, s, r, c, iterations, n), generate
+
+
+@intrinsic
+def extremes(typing, x, first, n):
+    """The smallest and the largest of x[first : first + n], x flat; NaN is not seen."""
+
+    def generate(context, builder, signature, arguments):
+        emit = _Emit(context, builder, x.dtype)
+        data = builder.gep(emit.data(x, arguments[0]), [arguments[1]])
+        start = builder.load(data)
+        found = []
+        for sign in ("<", ">"):
+
+            def better(a, b, sign=sign):
+                return builder.select(builder.fcmp_ordered(sign, a, b), a, b)
+
+            parts = [cgutils.alloca_once(builder, kind) for kind in emit.kinds]
+            for part, kind in zip(parts, emit.kinds, strict=True):
+                builder.store(emit.splat(start, kind), part)
+
+            def body(j, kind, better=better, parts=parts):
+                part = parts[emit.kinds.index(kind)]
+                builder.store(better(emit.load(data, j, kind), builder.load(part)), part)
+
+            emit.chunks(arguments[2], body)
+            best = emit.narrow(parts[:2], better)
+            for half in (4, 2, 1):
+                best = better(best, emit.shuffle(best, best, [k ^ half for k in range(WIDTH)]))
+            found.append(better(emit.lane(best, 0), builder.load(parts[2])))
+        return context.make_tuple(builder, signature.return_type, found)
+
+    return types.UniTuple(x.dtype, 2)(x, first, n), generate
+
+
+@intrinsic
+def lower_row(typing, K, row, top, n):
+    """K[row] -= top."""
+
+    def generate(context, builder, signature, arguments):
+        emit = _Emit(context, builder, K.dtype)
+        target = emit.rows(K, arguments[0], arguments[1], arguments[3])[0]
+
+        def change(_, kind, x):
+            return builder.fsub(x, emit.splat(arguments[2], kind))
+
+        emit.in_place(target, arguments[3], change)
+        return context.get_dummy_value()
+
+    return types.void(K, row, top, n), generate
+
+
+@intrinsic
+def scale_row(typing, K, row, factor, v, n):
+    """K[row] *= factor * v."""
+
+    def generate(context, builder, signature, arguments):
+        emit = _Emit(context, builder, K.dtype)
+        target, other = emit.rows(K, arguments[0], arguments[1], arguments[4])[0], emit.data(v, arguments[3])
+
+        def change(j, kind, x):
+            scale = builder.fmul(emit.splat(arguments[2], kind), emit.load(other, j, kind), flags=FLAGS)
+            return builder.fmul(x, scale, flags=FLAGS)
+
+        emit.in_place(target, arguments[4], change)
+        return context.get_dummy_value()
+
+    return types.void(K, row, factor, v, n), generate
