@@ -49,7 +49,7 @@ def train(
         typer.Option("--temperature", help="adaptive: per row and column; matched: its scalar control; degree: tours."),
     ] = None,
     n: Annotated[
-        int | None, typer.Option("--n", min=2, help="Numbers or cities in a list; tiles a side of a jigsaw.")
+        int | None, typer.Option("--n", "-n", min=2, help="Numbers or cities in a list; tiles a side of a jigsaw.")
     ] = None,
     values: Annotated[
         tuple[float, float] | None, typer.Option("--values", help="Sorting: lowest and highest number.")
@@ -82,7 +82,7 @@ def train(
     """Teach a network to order lists of numbers, jigsaws or cities, without showing it a single right order.
 
     Writes best.pt (for `unshuffle apply`), last.pt, log.jsonl and run.json. The same command goes on where a stopped or
-    killed one was, and ends with the same weights. Under torchrun every process takes its share of each batch.
+    killed one was, and ends with the same weights. Under torchrun (write -n there, not --n) every process takes its share of each batch.
 
     Examples: unshuffle train sorting --n 100 --values 10 11 --out runs/sort100;
     unshuffle train jigsaw --recipe paper --n 5 --data faces --temperature adaptive;
