@@ -64,8 +64,8 @@ class UnrolledAnnealer(nn.Module):
         """Bins in a ring, cities at the rank of their angle around the centroid."""
         n = points.shape[1]
         x, y = (points - points.mean(1, keepdim=True)).unbind(-1)
-        angle = torch.atan2(y, x).argsort(-1).argsort(-1) * (2 * torch.pi / n)
-        bins = (torch.arange(m, device=points.device) + 0.5) * (2 * torch.pi / m)
+        angle = torch.atan2(y, x).argsort(-1).argsort(-1).to(points) * (2 * torch.pi / n)
+        bins = (torch.arange(m).to(points) + 0.5) * (2 * torch.pi / m)
         near = torch.exp(self.sharpness * torch.cos(angle.unsqueeze(1) - bins.unsqueeze(1)))
         return near / near.sum(1, keepdim=True)
 
