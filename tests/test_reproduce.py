@@ -90,7 +90,8 @@ def test_the_place_of_a_picture_folder_does_not_matter():
 
 @pytest.mark.parametrize("scale", ["smoke", "cpu", "paper"])
 def test_every_table_lists_runs_whose_cells_the_report_knows(scale):
-    for name, table in TABLES.items():
+    for name in reported().keys() & TABLES.keys():
+        table = TABLES[name]
         runs = table(Wanted(scale, (0, 1), Path("faces")))
         cells = [(p.place.section, p.place.row, p.place.column, p.place.seed) for p in runs]
         assert len(set(cells)) == len(cells) > 0
@@ -217,7 +218,8 @@ def test_every_run_of_the_smoke_scale_works(tmp_path, pictures):
         for one in not_yet_computed(table(Wanted("smoke", (0,), pictures)), store, retry=False):
             result = carry_out(one, store, None, None, None)
             assert result.error is None, result
-            assert reported()[one.place.table]["metric"] in result.metrics
+            if one.place.table in reported():
+                assert reported()[one.place.table]["metric"] in result.metrics
 
 
 def reproduce(*arguments: object):

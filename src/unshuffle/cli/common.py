@@ -40,6 +40,7 @@ COMMANDS = {
     "apply": "Order new data with a trained network, in one pass.",
     "bench": "Measure speed and memory of the Sinkhorn operator on this machine.",
     "reproduce": "Compute the tables of the paper, ours beside the paper's.",
+    "report": "Show the tables and figures of the paper with ours beside them.",
 }
 
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Makes a run repeatable.")]

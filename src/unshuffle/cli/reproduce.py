@@ -120,8 +120,9 @@ class _Progress:
 
 
 def _show(names: list[str], planned: list[Planned], store: Store, undone: int, as_json: bool, quiet: bool) -> None:
-    from ..report.summary import table
+    from ..report.summary import reported, table
 
+    names = [name for name in names if name in reported()]
     read = [result for one in planned if (result := store.read(one.run.task, one.key)) is not None]
     unique = list({result.key: result for result in read}.values())
     failed = [result for result in unique if result.error is not None]
@@ -155,12 +156,12 @@ def _tables(name: str, results: list[Result]) -> list[Table]:
     found, shown = table(name, results), []
     for section, rows in found.sections.items():
         columns = [c for c in found.columns if any(row[c].ours for row in rows.values())]
-        view = Table(title=f"{found.title} {section}: ours (paper)", title_justify="left")
+        view = Table(title=" ".join(filter(None, (found.title, section))) + ": ours (paper)", title_justify="left")
         view.add_column("")
         for column in columns:
             view.add_column(column, justify="right")
         for row, cells in rows.items():
-            view.add_row(found.names[row], *(cell_text(cells[c]) for c in columns))
+            view.add_row(found.names[row], *(cell_text(cells[c], found.digits) for c in columns))
         if columns:
             shown.append(view)
     return shown

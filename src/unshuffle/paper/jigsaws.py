@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..errors import BadInput
 from ..tasks.jigsaw_training import PAPER, Jigsaw
+from .checks import mask_only
 from .run import Planned, Scale, Training
 from .store import Place
 
@@ -46,7 +47,8 @@ def jigsaw(scale: Scale, seeds: Sequence[int], data: Path | None) -> list[Planne
         for side in budget.sides:
             recipe = Jigsaw.strong(folder, side, seed=seed, epochs=budget.strong_epochs)
             planned.append(_planned("jigsaw", recipe, "strong recipe", scale, ""))
-    return planned
+    alone = [one for one in mask_only(scale, seeds) if one.place.column in {f"{s} x {s}" for s in budget.sides}]
+    return planned + [replace(one, place=replace(one.place, table="jigsaw")) for one in alone]
 
 
 def jigsaw_ablation(scale: Scale, seeds: Sequence[int], data: Path | None) -> list[Planned]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .checks import mask_only, runtime
+from .figures import figures
 from .geometry import ot4p
 from .jigsaws import jigsaw, jigsaw_ablation
 from .run import Planned, Scale
@@ -35,5 +36,6 @@ TABLES: dict[str, Callable[[Wanted], list[Planned]]] = {
     "hard-sorting-schedules": lambda wanted: hard_sorting_schedules(wanted.scale, wanted.seeds),
     "mask-only": lambda wanted: mask_only(wanted.scale, wanted.seeds),
     "runtime": lambda wanted: runtime(wanted.scale, wanted.seeds),
+    "figures": lambda wanted: figures(wanted.scale, wanted.seeds),
 }
 NEED_PICTURES = ("jigsaw", "jigsaw-ablation")

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from statistics import mean, stdev
 from typing import Any
 
 from ..paper.store import SCALES, Result
+
+At = tuple[str, str, str]  # section, row, column
 
 
 @dataclass(frozen=True)
@@ -43,10 +45,25 @@ class Table:
 
     name: str
     title: str
-    metric: str
+    note: str
+    digits: int
+    lower_is_better: bool
+    columns_title: str
     names: dict[str, str]  # of the rows, as people read them
+    pairs: tuple[tuple[str, str], ...]  # rows to compare seed by seed
     columns: list[str]
     sections: dict[str, dict[str, dict[str, Cell]]]
+
+    @property
+    def missing(self) -> list[str]:
+        """Cells of the paper that were not run, in words."""
+        gaps: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for section, rows in self.sections.items():
+            for row, cells in rows.items():
+                for column, cell in cells.items():
+                    if cell.paper is not None and not cell.ours:
+                        gaps[section, row].append(column)
+        return [f"{' '.join(filter(None, (s, self.names[r])))}: {', '.join(c)}" for (s, r), c in gaps.items()]
 
 
 @cache
@@ -55,46 +72,71 @@ def reported() -> dict[str, Any]:
     return json.loads(files("unshuffle.paper").joinpath("reported.json").read_text())
 
 
+def tables(results: Iterable[Result]) -> list[Table]:
+    results = list(results)
+    return [table(name, results) for name in reported()]
+
+
 def table(name: str, results: Iterable[Result]) -> Table:
     """Ours of the largest scale that was run, cell by cell; cells of the paper that were not run are there, and empty."""
     about = reported()[name]
-    found = _gathered(name, about["metric"], results)
+    found = _gathered(about.get("of", name), about["metric"], results)
+    found = {at: cell for at, cell in found.items() if at[1] in about["names"]}
     sections = list(dict.fromkeys([*about["sections"], *(section for section, _, _ in found)]))
-    columns = list(dict.fromkeys([*about["columns"], *sorted({c for _, _, c in found}, key=_natural)]))
+    columns = sorted({*about["columns"], *(c for _, _, c in found)}, key=lambda c: _place(c, about["columns"]))
     cells: dict[str, dict[str, dict[str, Cell]]] = {}
     for section in sections:
         published = about["sections"].get(section, {})
         rows = [r for r in about["names"] if r in published or any((section, r, c) in found for c in columns)]
-        cells[section] = {r: {c: _cell(found, published, about, (section, r, c)) for c in columns} for r in rows}
-    return Table(name, about["title"], about["metric"], about["names"], columns, cells)
-
-
-def _cell(found: dict[Any, Cell], published: dict[str, Any], about: dict[str, Any], at: tuple[str, str, str]) -> Cell:
-    _, row, column = at
-    values = dict(zip(about["columns"], published.get(row, ()), strict=False)).get(column)
-    paper = None if values is None else (values[0], values[1])
-    ours = found.get(at, Cell())
-    return Cell(ours.ours, paper, ours.cuts, ours.failed)
-
-
-def _gathered(name: str, metric: str, results: Iterable[Result]) -> dict[tuple[str, str, str], Cell]:
-    by_scale: dict[tuple[str, str, str], dict[str, list[tuple[int, str, Result]]]] = defaultdict(
-        lambda: defaultdict(list)
+        cells[section] = {
+            row: {
+                c: replace(found.get((section, row, c), Cell()), paper=_paper(about, section, row, c)) for c in columns
+            }
+            for row in rows
+        }
+    return Table(
+        name=name,
+        title=about["title"],
+        note=about["note"],
+        digits=about["digits"],
+        lower_is_better=about.get("lower_is_better", False),
+        columns_title=about["columns_title"],
+        names=about["names"],
+        pairs=tuple((a, b) for a, b in about.get("pairs", ())),
+        columns=columns,
+        sections=cells,
     )
+
+
+def _paper(about: dict[str, Any], section: str, row: str, column: str) -> tuple[float, float | None] | None:
+    values = about["sections"].get(section, {}).get(row)
+    if values is None or column not in about["columns"]:
+        return None
+    mean, spread = values[about["columns"].index(column)]
+    return mean, spread
+
+
+def _gathered(name: str, metric: str, results: Iterable[Result]) -> dict[At, Cell]:
+    by_scale: dict[At, dict[str, list[tuple[int, str, Result]]]] = defaultdict(lambda: defaultdict(list))
     for result in results:
         for p in result.places:
-            if p.table == name:
+            if p.table == name and (result.error is not None or metric in result.metrics):
                 by_scale[p.section, p.row, p.column][p.scale].append((p.seed, p.cut, result))
     cells = {}
     for at, scales in by_scale.items():
         entries = scales[max(scales, key=SCALES.index)]
-        good = {seed: r.metrics[metric] for seed, _, r in entries if r.error is None and metric in r.metrics}
+        good = {seed: r.metrics[metric] for seed, _, r in entries if r.error is None}
         cuts = tuple(sorted({cut for _, cut, _ in entries if cut}))
         cells[at] = Cell(dict(sorted(good.items())), None, cuts, sum(r.error is not None for *_, r in entries))
     return cells
 
 
-def _natural(column: str) -> tuple[float, str]:
-    """10 comes after 5."""
-    digits = "".join(c for c in column if c.isdigit())
-    return (float(digits) if digits else 0.0, column)
+def _place(column: str, published: list[str]) -> tuple[float, str]:
+    """The paper's order; numbers among them by size (10 comes after 5)."""
+    falling = published == sorted(published, key=_number, reverse=True) and len(published) > 1
+    return (-_number(column) if falling else _number(column), column)
+
+
+def _number(column: str) -> float:
+    """The last number in it: 256 x 100 is larger than 256 x 50, and 64 x 300 larger still."""
+    return float(column.split()[-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .pairs import Pair
 from .summary import Cell
 
 CUT = "†"  # the budget was smaller than the paper's
@@ -9,9 +10,31 @@ CUT = "†"  # the budget was smaller than the paper's
 
 def cell_text(cell: Cell, digits: int = 3) -> str:
     """`mean ± spread (paper)`, with a mark where the budget was cut; a dash for what was not run."""
-    if cell.mean is None:
-        ours = "failed" if cell.failed else "-"
-    else:
-        spread = "" if cell.spread is None else f" ± {cell.spread:.{digits}f}"
-        ours = f"{cell.mean:.{digits}f}{spread}{CUT if cell.cuts else ''}"
+    ours = ours_text(cell, digits) or "-"
     return ours if cell.paper is None else f"{ours} ({cell.paper[0]:.{digits}f})"
+
+
+def ours_text(cell: Cell, digits: int) -> str:
+    if cell.mean is None:
+        return "failed" if cell.failed else ""
+    seeds = f" [{len(cell.ours)}]" if len(cell.ours) > 1 else ""
+    return _with_spread(cell.mean, cell.spread, digits) + seeds + (CUT if cell.cuts else "")
+
+
+def paper_text(cell: Cell, digits: int) -> str:
+    return "" if cell.paper is None else _with_spread(*cell.paper, digits)
+
+
+def difference_text(cell: Cell, digits: int) -> str:
+    return "" if cell.difference is None else f"{cell.difference:+.{digits}f}"
+
+
+def _with_spread(mean: float, spread: float | None, digits: int) -> str:
+    return f"{mean:.{digits}f}" + ("" if spread is None else f" ± {spread:.{digits}f}")
+
+
+def pair_text(pair: Pair, digits: int) -> tuple[str, str, str]:
+    """Difference, seeds with the sign of the better, and the test's p."""
+    difference = f"{pair.mean:+.{digits}f}" + ("" if pair.spread is None else f" ± {pair.spread:.{digits}f}")
+    p = "-" if pair.p is None else f"{pair.p:.2g}"
+    return difference, f"{pair.better} of {len(pair.differences)}", p

@@ -1,0 +1,48 @@
+"""`unshuffle report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .common import Json, Out, Quiet, json_text, write_together
+
+Folder = Annotated[Path, typer.Option("--store", help="Folder of the result files of `unshuffle reproduce`.")]
+Others = Annotated[
+    Path | None, typer.Option("--others", help="Folder of solve_*.json and learn_*.json, for the rows they have.")
+]
+
+
+def report(
+    store: Folder = Path("results/runs"),
+    others: Others = Path("results"),
+    out: Out = Path("unshuffle-report"),
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Show the paper's tables and figures with ours beside them.
+
+    From result files alone: report.md, report.tex and report.html, one page with everything in it that opens without network.
+
+    Example: unshuffle report --store results/runs --out results/report
+    """
+    from ..report.build import build_report
+
+    made = build_report(store, others)
+    texts = {"report.md": made.markdown, "report.tex": made.latex, "report.html": made.html}
+    files = write_together({out / name: text for name, text in texts.items()})
+    if as_json:
+        cells = {
+            table.name: sum(
+                bool(cell.ours) for rows in table.sections.values() for row in rows.values() for cell in row.values()
+            )
+            for table in made.tables
+        }
+        typer.echo(json_text({"files": [str(f) for f in files], "cells": cells, "failed": len(made.failed)}), nl=False)
+    elif not quiet:
+        for file in files:
+            typer.echo(f"Wrote {file}.")
+        if made.failed:
+            typer.echo(f"{len(made.failed)} runs failed; the report names them.")

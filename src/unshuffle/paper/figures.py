@@ -1,0 +1,105 @@
+"""What the report draws beside the tables, as results: curves and orders; drawing needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+
+import torch
+
+from ..learn.batches import mixed
+from ..operators.permutation import kendall_tau
+from ..solve import solve
+from ..structure.energies import pair_distances
+from ..structure.layouts import Cycle, Grid
+from ..tasks.jigsaw import as_float, cut, reassemble
+from ..tasks.pictures import read_picture
+from ..tasks.tour_training import nearest_neighbour
+from .mechanism import Mechanism
+from .run import Means, Outcome, Planned, Scale
+from .store import Place
+
+PHOTO = "nagasaki-boats.jpg"  # one of those that are shipped
+
+
+@dataclass(frozen=True)
+class MechanismCurves:
+    """The diagonal of the easy and of the hard block against beta, global and adaptive (paper/mechanism.py)."""
+
+    seed: int = 0
+    points: int = 79
+
+    @property
+    def task(self) -> str:
+        return "mechanism"
+
+    def settings(self) -> MechanismCurves:
+        return self
+
+    def compute(self, means: Means) -> Outcome:
+        case = Mechanism()
+        betas = torch.linspace(0.2, 8, self.points).tolist()
+        curves = {"beta": betas}
+        for name, adaptive in (("global", False), ("adaptive", True)):
+            curves[f"easy {name}"], curves[f"hard {name}"] = case.diagonals(betas, adaptive)
+        easy, hard = case.thresholds()
+        metrics = {"easy_from": easy, "hard_up_to": hard, "easy_demand": 1 - case.eps, "hard_demand": 1 - case.eta}
+        return Outcome(metrics, {name: [round(v, 4) for v in values] for name, values in curves.items()})
+
+
+@dataclass(frozen=True)
+class ExampleTour:
+    """Random cities, a tour by `solve`, and nearest neighbour's."""
+
+    n: int
+    seed: int
+
+    @property
+    def task(self) -> str:
+        return "example-tour"
+
+    def settings(self) -> ExampleTour:
+        return self
+
+    def compute(self, means: Means) -> Outcome:
+        cities = torch.rand(self.n, 2, generator=torch.Generator().manual_seed(mixed(self.seed, 3)))
+        D = pair_distances(cities)
+        orders = {"given": torch.arange(self.n), "nearest": nearest_neighbour(cities[None])[0]}
+        orders["solved"] = solve(Cycle(self.n), cost=D, seed=self.seed).order
+        history = {"x": cities[:, 0].tolist(), "y": cities[:, 1].tolist()}
+        lengths = {name: D[order, order.roll(-1)].sum().item() for name, order in orders.items()}
+        found = {name: [float(c) for c in order] for name, order in orders.items()}
+        return Outcome(lengths, {name: [round(v, 4) for v in values] for name, values in (history | found).items()})
+
+
+@dataclass(frozen=True)
+class ExampleJigsaw:
+    """A shipped photo in shuffled tiles, put back by `reassemble`: orders only, the photo is in the package."""
+
+    side: int
+    seed: int
+
+    @property
+    def task(self) -> str:
+        return "example-jigsaw"
+
+    def settings(self) -> ExampleJigsaw:
+        return self
+
+    def compute(self, means: Means) -> Outcome:
+        grid = Grid(self.side, self.side)
+        with as_file(files("unshuffle") / "data" / PHOTO) as photo:
+            tiles, _ = cut(read_picture(photo), grid)
+        shuffle = torch.randperm(grid.n, generator=torch.Generator().manual_seed(mixed(self.seed, 3)))
+        order = reassemble(as_float(tiles[shuffle.numpy()]), grid, seed=self.seed).order
+        placed = shuffle[order]  # the true place of the tile at each place
+        metrics = {"tau": kendall_tau(placed, torch.arange(grid.n)).item()}
+        metrics["direct"] = (placed == torch.arange(grid.n)).float().mean().item()
+        return Outcome(metrics, {"shuffled": shuffle.double().tolist(), "solved": placed.double().tolist()})
+
+
+def figures(scale: Scale, seeds: Sequence[int]) -> list[Planned]:
+    n, side = (12, 3) if scale == "smoke" else (100, 7)
+    runs = (MechanismCurves(points=5 if scale == "smoke" else 79), ExampleTour(n, 0), ExampleJigsaw(side, 0))
+    return [Planned(run, Place("figures", "", run.task, "", 0, scale)) for run in runs]

@@ -1,0 +1,78 @@
+"""The figures of single cases: the mechanism, a tour, a jigsaw."""
+
+from __future__ import annotations
+
+from importlib.resources import as_file, files
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from PIL import Image
+
+from ..paper.store import Result
+
+PHOTO = "nagasaki-boats.jpg"  # the one the runs are of
+WIDTH = 360  # pixels of the pictures in the page: sharp at the size they are shown, and small
+
+
+def draw_mechanism(result: Result | None) -> Figure | None:
+    if result is None:
+        return None
+    curves, demands = result.history, result.metrics
+    figure = Figure(figsize=(8.4, 3.0), layout="constrained")
+    for ax, name in zip(figure.subplots(1, 2, sharey=True), ("global", "adaptive"), strict=True):
+        beta, easy, hard = (np.array(curves[key]) for key in ("beta", f"easy {name}", f"hard {name}"))
+        ax.plot(beta, easy, color="tab:blue", label="easy rows")
+        ax.plot(beta, hard, color="tab:red", label="hard rows")
+        ax.axhline(demands["easy_demand"], color="tab:blue", linestyle=":")
+        ax.axhline(demands["hard_demand"], color="tab:red", linestyle=":")
+        met = (easy >= demands["easy_demand"]) & (hard <= demands["hard_demand"])
+        ax.fill_between(
+            beta, 0, 1, where=met.tolist(), color="tab:green", alpha=0.25, linewidth=0, label="both demands met"
+        )
+        ax.set(title=f"{name} inverse temperature", xlabel="beta", ylim=(0, 1.02))
+        ax.set_ylabel("diagonal of P" if name == "global" else "")
+        ax.legend(fontsize=8, loc="lower right")
+    return figure
+
+
+def draw_tour(result: Result | None) -> Figure | None:
+    if result is None:
+        return None
+    figure = Figure(figsize=(9.0, 3.3), layout="constrained")
+    x, y = (np.array(result.history[name]) for name in ("x", "y"))
+    titles = {"given": "as given", "nearest": "nearest neighbour", "solved": "solve"}
+    for ax, (name, title) in zip(figure.subplots(1, 3), titles.items(), strict=True):
+        order = np.array(result.history[name], dtype=int)
+        around = np.append(order, order[0])
+        ax.plot(x[around], y[around], "-", color="tab:blue", linewidth=0.8)
+        ax.plot(x, y, ".", color="black", markersize=3)
+        ax.set(title=f"{title}: {result.metrics[name]:.2f}", aspect="equal", xticks=[], yticks=[])
+    return figure
+
+
+def draw_jigsaw(result: Result | None) -> Figure | None:
+    """The runs keep orders; the photo comes with the package."""
+    if result is None:
+        return None
+    side = int(len(result.history["solved"]) ** 0.5)
+    with as_file(files("unshuffle") / "data" / PHOTO) as path, Image.open(path) as photo:
+        scaled = photo.convert("RGB").resize((WIDTH, WIDTH * photo.height // photo.width))
+    tile = np.array(scaled.size[::-1]) // side
+    pixels = np.asarray(scaled)[: side * tile[0], : side * tile[1]]
+    tiles = pixels.reshape(side, tile[0], side, tile[1], 3).transpose(0, 2, 1, 3, 4).reshape(-1, *tile, 3)
+    figure = Figure(figsize=(8.4, 3.2), layout="constrained")
+    titles = {
+        "shuffled": "shuffled",
+        "solved": f"put back: {100 * result.metrics['direct']:.0f} % of the tiles in place",
+    }
+    for ax, (name, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
+        _show(ax, tiles[np.array(result.history[name], dtype=int)], side, title)
+    return figure
+
+
+def _show(ax: Axes, tiles: np.ndarray, side: int, title: str) -> None:
+    height, width = tiles.shape[1:3]
+    picture = tiles.reshape(side, side, height, width, 3).transpose(0, 2, 1, 3, 4)
+    ax.imshow(picture.reshape(side * height, side * width, 3))
+    ax.set(title=title, xticks=[], yticks=[])

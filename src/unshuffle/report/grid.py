@@ -1,0 +1,70 @@
+"""A table as lines of text, once for all ways of writing it down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .pairs import Pair, pairs
+from .summary import Table
+from .words import CUT, difference_text, ours_text, pair_text, paper_text
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line: the method (empty if it goes on), what is in it, and the cells."""
+
+    method: str
+    kind: str  # ours, paper or difference
+    cells: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """One section of a table."""
+
+    title: str
+    columns_title: str
+    columns: tuple[str, ...]
+    lines: tuple[Line, ...]
+
+
+def grids(table: Table) -> list[Grid]:
+    """Sections with something in them; per method what was measured, what the paper has, and the difference."""
+    found = []
+    for section, rows in table.sections.items():
+        columns = tuple(c for c in table.columns if any(row[c].ours or row[c].paper for row in rows.values()))
+        lines: list[Line] = []
+        for row, cells in rows.items():
+            kinds = {"ours": ours_text, "paper": paper_text, "difference": difference_text}
+            texts = {k: tuple(f(cells[c], table.digits) for c in columns) for k, f in kinds.items()}
+            shown = [(kind, text) for kind, text in texts.items() if any(text)]
+            lines += [Line("" if k else table.names[row], kind, text) for k, (kind, text) in enumerate(shown)]
+        if lines:
+            found.append(Grid(section, table.columns_title, columns, tuple(lines)))
+    return found
+
+
+def cuts(table: Table) -> list[str]:
+    """What was cut, and where."""
+    found: dict[str, list[str]] = {}
+    for rows in table.sections.values():
+        for cells in rows.values():
+            for column, cell in cells.items():
+                for cut in cell.cuts:
+                    if column not in found.setdefault(cut, []):
+                        found[cut].append(column)
+    return [f"{CUT} {table.columns_title} {', '.join(columns)}: {cut}." for cut, columns in found.items()]
+
+
+def comparisons(table: Table) -> list[tuple[str, ...]]:
+    """Lines: where, first minus second, difference, seeds, p."""
+
+    def line(pair: Pair) -> tuple[str, ...]:
+        where = " ".join(filter(None, (pair.section, table.columns_title, pair.column)))
+        methods = f"{table.names[pair.first]} - {table.names[pair.second]}"
+        return where, methods, *pair_text(pair, table.digits + (table.digits > 1))
+
+    return [line(pair) for pair in pairs(table)]
+
+
+COMPARISON_HEAD = ("where", "first - second", "difference", "first better", "p")

@@ -1,0 +1,111 @@
+"""Results that were measured by themselves, as rows of the same tables: solvers, and networks judged on fixed test sets.
+
+They come from `solve_jigsaw.json`, `solve_tours.json`, `learn_jigsaw.json` and `learn_tours.json`; each may be missing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..errors import BadInput
+from ..paper.store import Place, Result
+
+# what the benchmarks of the paper's protocol cut; the same as scale cpu of `unshuffle reproduce`
+TOURS_CUT = "10 of 300 epochs, batches of 16 instead of 128, 2 of 8 samples"
+
+
+def measured_elsewhere(folder: Path) -> list[Result]:
+    return [
+        *_solved_jigsaws(_read(folder / "solve_jigsaw.json")),
+        *_solved_tours(_read(folder / "solve_tours.json")),
+        *_learned_jigsaws(_read(folder / "learn_jigsaw.json")),
+        *_learned_tours(_read(folder / "learn_tours.json")),
+    ]
+
+
+def joined(runs: Iterable[Result], others: Iterable[Result]) -> list[Result]:
+    """Both, but a cell only from one of them: from the store, unless the other has more seeds."""
+    runs, others = list(runs), list(others)
+    mine, theirs = _seeds(runs), _seeds(others)
+    kept = [_without(r, {cell for cell, n in theirs.items() if n > mine.get(cell, 0)}) for r in runs]
+    kept += [_without(r, {cell for cell, n in mine.items() if n >= theirs.get(cell, 0)}) for r in others]
+    return [result for result in kept if result.places]
+
+
+def _seeds(results: list[Result]) -> dict[tuple[str, ...], int]:
+    found: dict[tuple[str, ...], set[int]] = {}
+    for result in results:
+        for place in result.places:
+            if result.error is None and place.scale != "smoke":
+                found.setdefault(_cell(place), set()).add(place.seed)
+    return {cell: len(seeds) for cell, seeds in found.items()}
+
+
+def _cell(place: Place) -> tuple[str, ...]:
+    return place.table, place.section, place.row, place.column
+
+
+def _without(result: Result, cells: set[tuple[str, ...]]) -> Result:
+    return replace(result, places=tuple(p for p in result.places if _cell(p) not in cells))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {}
+    try:
+        return json.loads(path.read_text())
+    except ValueError as error:
+        raise BadInput(f"{path} is not a JSON file: measure again, or move it away.") from error
+
+
+def _result(
+    table: str, row: str, column: str, seed: int, metrics: dict[str, float], cut: str = "", **known: Any
+) -> Result:
+    place = Place(table, "", row, column, seed, "cpu", cut)
+    key = f"{table}-{row}-{column}-{seed}"
+    return Result(table, key, known.get("settings", {}), seed, (place,), known.get("seconds", 0.0), metrics, {}, {})
+
+
+def _solved_jigsaws(file: dict[str, Any]) -> Iterator[Result]:
+    for line in file.get("table", ()):
+        if (size := re.fullmatch(r"faces (\d)x(\d)", line["problem"])) and (side := size[1]) in "567":
+            yield _result("jigsaw", "solve", f"{side} x {side}", 0, {"tau": line["tau"]})
+
+
+def _solved_tours(file: dict[str, Any]) -> Iterator[Result]:
+    for name, line in file.items():
+        if size := re.fullmatch(r"uniform (\d+)", name):
+            for row, key in (("solve", "ours"), ("nearest neighbour", "nn")):
+                if isinstance(line.get(key), (int, float)):
+                    yield _result("tsp", row, size[1], 0, {"gap": line[key]})
+
+
+def _learned_jigsaws(file: dict[str, Any]) -> Iterator[Result]:
+    for name, run in file.items():
+        if found := re.fullmatch(r"(paper|strong) (\d)x\d ?(\w*) seed (\d+)", name):
+            kind, side, row, seed = found.groups()
+            said = run["settings"]
+            whole = {"5": 500, "6": 600, "7": 600}[side]
+            cut = f"{said['epochs']} of {whole} epochs, {said['pixels']} of 178 pixels" if kind == "paper" else ""
+            known = {"settings": said, "seconds": run["seconds"]}
+            yield _result("jigsaw", row or "strong recipe", f"{side} x {side}", int(seed), run["test"], cut, **known)
+
+
+def _learned_tours(file: dict[str, Any]) -> Iterator[Result]:
+    for row, line in file.get("paper", {}).items():
+        for seed, run in line.get("seeds", {}).items() if isinstance(line, dict) else ():
+            known = {"settings": run["settings"], "seconds": run["seconds"]}
+            for table in ("tsp", "tsp-ablation"):
+                if (table, row) in {("tsp", "GS UTSP + TA"), ("tsp-ablation", "UTSP")}:
+                    continue
+                yield _result(table, row, "100", int(seed), {"gap": run["gap"]}, TOURS_CUT, **known)
+    for column, line in file.get("strong", {}).items():
+        size = re.search(r"\d+", column)
+        for seed, run in line.get("seeds", {}).items() if isinstance(line, dict) else ():
+            if size and "gap" in run:
+                yield _result("tsp", "strong recipe", size[0], int(seed), {"gap": run["gap"]})

@@ -1,0 +1,61 @@
+"""Two methods compared seed by seed: same lists, same first weights, same noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import mean, stdev
+
+from .summary import Cell, Table
+
+WEAK = (
+    "Paired by seed, two-sided t test. Three seeds are few: t has two degrees of freedom, p below 0.05 takes a difference of "
+    "2.5 times its spread, and with a sign test p cannot be smaller than 0.25. A large p here is no evidence of equality."
+)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """First minus second, per seed."""
+
+    section: str
+    column: str
+    first: str
+    second: str
+    differences: tuple[float, ...]
+    lower_is_better: bool
+
+    @property
+    def mean(self) -> float:
+        return mean(self.differences)
+
+    @property
+    def spread(self) -> float | None:
+        return stdev(self.differences) if len(self.differences) > 1 else None
+
+    @property
+    def better(self) -> int:
+        """Seeds on which the first is better."""
+        return sum((d < 0) if self.lower_is_better else (d > 0) for d in self.differences)
+
+    @property
+    def p(self) -> float | None:
+        """Of the paired t test; None if there is one seed or the differences do not vary."""
+        from scipy.stats import ttest_1samp  # the paired test is the test of the differences; a second to import
+
+        if self.spread is None or self.spread < 1e-12:
+            return None
+        _, p = ttest_1samp(self.differences, 0.0)
+        return float(p)
+
+
+def pairs(table: Table) -> list[Pair]:
+    """All comparisons of a table for which both methods have a seed in common."""
+    found = []
+    for section, rows in table.sections.items():
+        for first, second in table.pairs:
+            for column in table.columns:
+                a, b = (rows.get(row, {}).get(column, Cell()) for row in (first, second))
+                if common := sorted(set(a.ours) & set(b.ours)):
+                    differences = tuple(a.ours[seed] - b.ours[seed] for seed in common)
+                    found.append(Pair(section, column, first, second, differences, table.lower_is_better))
+    return found
