@@ -159,7 +159,7 @@ class _Ring:
             else:
                 soft = self._scattered(runs, levels, generator)
             name = f"round {number + 1} of {rounds}, "
-            best = best.better_of(self.descend(soft, todo, log_beta, generator, name=name))
+            best = best.better_of(self.descend(soft, todo, log_beta, generator, melt=number % 2 == 0, name=name))
         return best
 
     def _start(self) -> float:
@@ -175,6 +175,7 @@ class _Ring:
         log_beta: float,
         generator: torch.Generator,
         match: bool = False,
+        melt: bool = False,
         name: str = "",
     ) -> Best:
         """Anneal level after level, from few bins to one position per bin, and decode."""
@@ -194,6 +195,7 @@ class _Ring:
                 bias=_bias(self.allowed, m),
                 near=costs.near,
                 match=match and index == 0,
+                melt=melt and index == 0,
                 watch=self.watch,
                 stage=f"{name}level {index + 1} of {len(levels)}",
             )

@@ -18,13 +18,17 @@ from torch import Tensor
 from ..operators._jit import have_numba
 from ..operators.chain import chain_field
 from ..operators.ring import Pull, Ring, expected_cost, ring_steps
-from ..operators.warm import WarmState
+from ..operators.warm import WarmState, warm_step
 from .anneal import Field, Pace, anneal, cool, matching_beta
 from .watch import Watch
 
 DENSE = 25  # up to so many bins an item may be anywhere
 SEEN = 1e-3  # share of an item that keeps its place in a bin's list; 1e-4 is slower and no better
 NEAR = 5  # an item also stays in the lists of the bins at and beside which its nearest neighbours stand; 0 costs 0.3 %, 8 = 5
+
+MELT = (
+    20  # steps in which a hard tour becomes as soft as its beta; lists made of the hard tour would hold it where it is
+)
 
 
 @dataclass(frozen=True)
@@ -63,13 +67,22 @@ def anneal_level(
     bias: Tensor | None,
     near: Tensor,
     match: bool,
+    melt: bool,
     watch: Watch,
     stage: str,
 ) -> tuple[Tensor, float]:
-    """The soft tours and log beta at the end of the level; ``near`` lists every item's nearest neighbours."""
-    if match:
+    """The soft tours and log beta at the end of the level; ``near`` lists every item's nearest neighbours.
+
+    ``match``: begin at the beta that keeps ``soft`` as soft as it is. ``melt``: it is harder than beta, so let it spread first.
+    """
+    if match or melt:
         state = WarmState(soft, bias, row_mass=level.s)
-        log_beta = matching_beta(state, dense_field(level, torch.empty_like(state.soft)), log_beta)
+        field = dense_field(level, torch.empty_like(state.soft))
+        log_beta = matching_beta(state, field, log_beta) if match else log_beta
+        for _ in range(MELT if melt else 0):
+            beta = math.exp(log_beta)
+            warm_step(state, field(state.ahead, beta), beta, damping=level.pace.damping, sweeps=level.pace.sweeps)
+        soft = state.soft
     anneal_it = _sparse if have_numba and bias is None and level.bins > DENSE else _dense
     return anneal_it(level, soft, log_beta, bias, near, watch, stage)
 
