@@ -35,8 +35,11 @@ def grids(table: Table) -> list[Grid]:
         columns = tuple(c for c in table.columns if any(row[c].ours or row[c].paper for row in rows.values()))
         lines: list[Line] = []
         for row, cells in rows.items():
-            kinds = {"ours": ours_text, "paper": paper_text, "difference": difference_text}
-            texts = {k: tuple(f(cells[c], table.digits) for c in columns) for k, f in kinds.items()}
+            texts = {
+                "ours": tuple(ours_text(cells[c], table.digits) for c in columns),
+                "paper": tuple(paper_text(cells[c], table.paper_digits) for c in columns),
+                "difference": tuple(difference_text(cells[c], table.digits) for c in columns),
+            }
             shown = [(kind, text) for kind, text in texts.items() if any(text)]
             lines += [Line("" if k else table.names[row], kind, text) for k, (kind, text) in enumerate(shown)]
         if lines:

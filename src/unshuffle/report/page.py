@@ -14,7 +14,7 @@ from .text import LEGEND
 
 STYLE = """
 :root { color-scheme: light; }
-body { font: 16px/1.5 system-ui, sans-serif; color: #1b1b1b; background: #fff; max-width: 62rem; margin: 0 auto; padding: 1rem; }
+body { font: 16px/1.5 system-ui, sans-serif; color: #1b1b1b; background: #fff; max-width: 70rem; margin: 0 auto; padding: 1rem; }
 h1 { font-size: 1.6rem; line-height: 1.2; } h2 { font-size: 1.2rem; margin-top: 2.5rem; border-top: 1px solid #ccc; padding-top: 1rem; }
 nav ul { columns: 18rem; padding-left: 1.2rem; } p, li, figcaption { overflow-wrap: anywhere; }
 .wide { overflow-x: auto; margin: .8rem 0; }
@@ -23,6 +23,7 @@ th, td { padding: .18rem .55rem; text-align: right; white-space: nowrap; }
 th.words, td.words { text-align: left; } thead th { border-bottom: 2px solid #444; }
 tr.first td { border-top: 1px solid #ddd; } tr.ours td { font-weight: 600; }
 tr.paper td, tr.difference td { color: #555; } td:first-child { font-weight: 400; }
+@media (max-width: 40rem) { table { font-size: .75rem; } td.words:first-child { white-space: normal; min-width: 7rem; } }
 .note { color: #555; font-size: .9rem; } figure { margin: 1rem 0; } img { max-width: 100%; height: auto; }
 """
 

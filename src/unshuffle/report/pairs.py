@@ -44,8 +44,7 @@ class Pair:
 
         if self.spread is None or self.spread < 1e-12:
             return None
-        _, p = ttest_1samp(self.differences, 0.0)
-        return float(p)
+        return float(ttest_1samp(self.differences, 0.0)[1])  # pyright: ignore[reportArgumentType]
 
 
 def pairs(table: Table) -> list[Pair]:

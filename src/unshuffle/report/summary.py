@@ -47,6 +47,7 @@ class Table:
     title: str
     note: str
     digits: int
+    paper_digits: int  # as many as the paper gives
     lower_is_better: bool
     columns_title: str
     names: dict[str, str]  # of the rows, as people read them
@@ -99,6 +100,7 @@ def table(name: str, results: Iterable[Result]) -> Table:
         title=about["title"],
         note=about["note"],
         digits=about["digits"],
+        paper_digits=about.get("paper_digits", about["digits"]),
         lower_is_better=about.get("lower_is_better", False),
         columns_title=about["columns_title"],
         names=about["names"],

@@ -1,0 +1,263 @@
+"""The report says what the results say: numbers, spreads, paired differences, cuts and gaps."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from scipy.stats import ttest_rel
+from typer.testing import CliRunner
+
+from unshuffle.cli.common import build
+from unshuffle.paper.store import Place, Result, Store
+from unshuffle.report.build import build_report
+from unshuffle.report.grid import comparisons, cuts, grids
+from unshuffle.report.others import joined, measured_elsewhere
+from unshuffle.report.pairs import pairs
+from unshuffle.report.summary import reported, table
+from unshuffle.report.text import latex
+
+TAUS = {"global": (0.70, 0.74, 0.78), "adaptive": (0.75, 0.77, 0.85), "matched": (0.74, 0.78, 0.80)}
+
+
+def result(place: Place, metrics: dict[str, float], task: str = "sorting", **more) -> Result:
+    key = f"{abs(hash((place, task))):x}"[:12]
+    return Result(task, key, {}, place.seed, (place,), 60.0, metrics, more.pop("history", {}), {"torch": "2"}, **more)
+
+
+def cell(row: str, seed: int, value: float, cut: str = "20 of 150 epochs", scale: str = "cpu", **more) -> Result:
+    history = {"epoch": [0.0, 1.0], "tau": [0.0, value], "row_entropy_mean": [1.0, 0.5]}
+    place = Place("sorting", "[10, 11]", row, "100", seed, scale, cut)
+    return result(place, {"tau": value}, history=history, **more)
+
+
+def sorting_results() -> list[Result]:
+    return [cell(row, seed, tau) for row, taus in TAUS.items() for seed, tau in enumerate(taus)]
+
+
+def all_results() -> list[Result]:
+    """Something for every figure."""
+    grid = [
+        result(Place("sensitivity", "", h, b, 0, "cpu", "n = 20"), {"length": 9 + float(h) * float(b)}, "tour")
+        for h in ("0.55", "0.65", "0.75", "0.85")
+        for b in ("0.05", "0.10", "0.20", "0.35")
+    ]
+    steps = [result(Place("runtime", "", "controller", "64 x 300", s, "cpu"), {"overhead": 11.0 + s}) for s in (0, 1)]
+    mechanism = {"beta": [0.5, 3.0, 6.0]} | {f"{r} {k}": [0.2, 0.6, 0.9] for r in ("easy", "hard") for k in TAUS}
+    demands = {"easy_demand": 0.95, "hard_demand": 0.55}
+    tour = {"x": [0.0, 1.0, 1.0], "y": [0.0, 0.0, 1.0]} | {
+        key: [0.0, 1.0, 2.0] for key in ("given", "nearest", "solved")
+    }
+    jigsaw = {"shuffled": [3.0, 1.0, 2.0, 0.0], "solved": [0.0, 1.0, 2.0, 3.0]}
+    place = Place("figures", "", "", "", 0, "cpu")
+    return [
+        *sorting_results(),
+        *grid,
+        *steps,
+        result(place, demands, "mechanism", history=mechanism),
+        result(place, dict.fromkeys(tour, 3.4), "example-tour", history=tour),
+        result(place, {"direct": 1.0}, "example-jigsaw", history=jigsaw),
+    ]
+
+
+@pytest.fixture
+def store(tmp_path) -> Path:
+    for one in all_results():
+        Store(tmp_path / "runs").write(one)
+    return tmp_path / "runs"
+
+
+# --- the numbers -----------------------------------------------------------------------------------------------------
+
+
+def test_a_cell_has_mean_spread_seeds_the_papers_number_and_the_difference():
+    found = table("sorting", sorting_results())
+    adaptive = found.sections["[10, 11]"]["adaptive"]["100"]
+    assert adaptive.mean == pytest.approx(0.79)
+    assert adaptive.spread == pytest.approx(0.0529, abs=1e-4)
+    assert adaptive.paper == (0.80, 0.11)
+    assert adaptive.difference == pytest.approx(-0.01)
+    (grid,) = (g for g in grids(found) if g.title == "[10, 11]")
+    lines = {(line.method, line.kind): line.cells for line in grid.lines}
+    at = grid.columns.index("100")
+    assert lines["Unsupervised GS + TA", "ours"][at] == "0.790 ± 0.053 [3]†"
+    after = [line for line in grid.lines if line.kind == "paper"]
+    assert any(line.cells[at] == "0.80 ± 0.11" for line in after)
+    assert any(line.cells[at] == "-0.010" for line in grid.lines if line.kind == "difference")
+
+
+def test_cuts_are_said_under_the_table_and_gaps_are_listed():
+    found = table("sorting", sorting_results())
+    assert cuts(found) == ["† n 100: 20 of 150 epochs."]
+    assert "[0, 1] Unsupervised GS: 5, 10, 50, 100, 200, 300" in found.missing
+    assert "[10, 11] Unsupervised GS: 5, 10, 50, 200, 300" in found.missing
+
+
+def test_paired_differences_agree_with_scipys_paired_test():
+    first, control = pairs(table("sorting", sorting_results()))
+    assert (first.first, first.second) == ("adaptive", "global")
+    assert first.differences == pytest.approx((0.05, 0.03, 0.07))
+    assert first.p == pytest.approx(float(ttest_rel(TAUS["adaptive"], TAUS["global"])[1]))  # pyright: ignore
+    assert first.better == 3
+    assert (control.second, control.better) == ("matched", 2)
+
+
+def test_pairs_use_common_seeds_only_and_where_lower_is_better_say_so():
+    some = [r for r in sorting_results() if not (r.places[0].row == "global" and r.seed == 1)]
+    assert pairs(table("sorting", some))[0].differences == pytest.approx((0.05, 0.07))
+    gaps = {"GS UTSP": (31.0, 33.0), "GS UTSP + DV-TA": (30.0, 34.0)}
+    tours = [
+        result(Place("tsp", "", row, "100", seed, "cpu"), {"gap": gap}, "tour")
+        for row, values in gaps.items()
+        for seed, gap in enumerate(values)
+    ]
+    (pair,) = pairs(table("tsp", tours))
+    assert (pair.better, len(pair.differences)) == (1, 2)
+
+
+def test_equal_results_have_no_p_value():
+    same = [cell(row, seed, 1.0) for row in ("global", "adaptive") for seed in range(3)]
+    (line,) = comparisons(table("sorting", same))
+    assert line[2:] == ("+0.0000 ± 0.0000", "0 of 3", "-")
+
+
+def test_the_largest_scale_wins_and_failures_are_not_numbers():
+    smoke = cell("global", 0, 0.1, scale="smoke")
+    failed = cell("global", 3, 0.0, error="RuntimeError: no")
+    found = table("sorting", [*sorting_results(), smoke, replace(failed, metrics={})])
+    global_cell = found.sections["[10, 11]"]["global"]["100"]
+    assert list(global_cell.ours) == [0, 1, 2]
+    assert (global_cell.failed, global_cell.mean) == (1, pytest.approx(0.74))
+
+
+def test_sizes_beyond_the_papers_get_a_column_in_its_place():
+    place = Place("sorting", "[0, 1]", "strong recipe", "1000", 0, "cpu")
+    assert table("sorting", [result(place, {"tau": 0.99})]).columns[-2:] == ["300", "1000"]
+
+
+@pytest.mark.parametrize("name", list(reported()))
+def test_the_papers_tables_are_whole(name):
+    about = reported()[name]
+    for rows in about["sections"].values():
+        assert set(rows) <= set(about["names"])
+        assert all(len(values) == len(about["columns"]) for values in rows.values())
+
+
+# --- results from elsewhere ------------------------------------------------------------------------------------------
+
+
+def test_solvers_and_benchmarks_are_rows_of_the_same_tables(tmp_path):
+    solved = {"uniform 100": {"ours": 1.8, "nn": 25.3}, "tsplib": {"ours": 3.0}}
+    (tmp_path / "solve_tours.json").write_text(json.dumps(solved))
+    jigsaws = {"table": [{"problem": "faces 5x5", "tau": 0.99}, {"problem": "photos 7x7", "tau": 0.9}]}
+    (tmp_path / "solve_jigsaw.json").write_text(json.dumps(jigsaws))
+    run = {"settings": {"epochs": 20, "pixels": 45}, "test": {"tau": 0.1, "gain": 0.07}, "seconds": 40.0}
+    (tmp_path / "learn_jigsaw.json").write_text(json.dumps({"paper 5x5 global seed 2": run}))
+    results = measured_elsewhere(tmp_path)
+    tours = table("tsp", results).sections[""]
+    assert (tours["solve"]["100"].mean, tours["nearest neighbour"]["100"].mean) == (1.8, 25.3)
+    jigsaw = table("jigsaw", results).sections[""]
+    assert jigsaw["solve"]["5 x 5"].mean == 0.99
+    assert jigsaw["global"]["5 x 5"].ours == {2: 0.1}
+    assert jigsaw["global"]["5 x 5"].cuts == ("20 of 500 epochs, 45 of 178 pixels",)
+    assert table("jigsaw-gain", results).sections[""]["global"]["5 x 5"].mean == 0.07
+
+
+def test_a_cell_comes_from_one_source_only():
+    mine = [cell("global", 0, 0.5)]
+    theirs = [cell("global", seed, 0.6) for seed in (0, 1)]
+    assert [r.metrics["tau"] for r in joined(mine, theirs)] == [0.6, 0.6]
+    assert [r.metrics["tau"] for r in joined(theirs, mine)] == [0.6, 0.6]
+
+
+# --- the files -------------------------------------------------------------------------------------------------------
+
+
+def test_latex_escapes_and_balances():
+    text = latex([table("tsp", []), table("sorting", sorting_results())], ["made by a test"])
+    body = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
+    assert not re.search(r"(?<!\\)[%_#]", body)
+    assert body.count(r"\begin{") == body.count(r"\end{")
+    assert body.count("$") % 2 == 0
+    widths = {
+        line.count(" & ")
+        for part in body.split(r"\begin{tabular}")[1:]
+        for line in part.split(r"\end{tabular}")[0].splitlines()
+        if line.endswith(r"\\") and "300" in part
+    }
+    assert widths == {7}  # method, kind and six list lengths
+
+
+def test_the_command_writes_three_files_and_needs_no_torch(store, tmp_path):
+    code = (
+        "import sys; sys.argv = ['unshuffle', 'report', *sys.argv[1:]]\n"
+        "from unshuffle.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code, end.code\n"
+        "assert 'matplotlib' in sys.modules\n"
+        "assert 'torch' not in sys.modules and 'numba' not in sys.modules\n"
+    )
+    out = tmp_path / "out"
+    arguments = ["--store", str(store), "--others", str(tmp_path / "none"), "--out", str(out), "--json"]
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["cells"]["sorting"] == 3
+    assert {f.name for f in out.iterdir()} == {"report.md", "report.tex", "report.html"}
+
+
+def test_the_page_holds_all_figures_and_nothing_from_outside(store, tmp_path):
+    made = build_report(store)
+    assert made.html.count("<figure>") == 8
+    assert not re.search(r"(src|href)=\"(?!data:|#)", made.html)
+    assert "<script" not in made.html
+    assert "0.790 ± 0.053 [3]†" in made.html
+    assert "0.790 ± 0.053 [3]†" in made.markdown
+
+
+def test_failed_runs_are_named(store):
+    Store(store).write(replace(cell("global", 7, 0.0), metrics={}, error="RuntimeError: out of <luck>", key="f" * 12))
+    made = build_report(store)
+    assert "sorting-ffffffffffff: RuntimeError: out of <luck>" in made.markdown
+    assert "out of &lt;luck&gt;" in made.html
+
+
+def test_no_results_are_one_sentence(tmp_path):
+    done = CliRunner().invoke(build("report"), ["report", "--store", str(tmp_path), "--others", str(tmp_path)])
+    assert done.exit_code == 2
+    assert "There are no results in" in done.stderr
+
+
+# --- the page in a browser -------------------------------------------------------------------------------------------
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
+@pytest.mark.parametrize("width", [375, 1200])
+def test_the_page_opens_in_a_browser(store, tmp_path, width):
+    playwright = pytest.importorskip("playwright.sync_api")
+    file = tmp_path / "report.html"
+    file.write_text(build_report(store).html)
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        try:
+            page = browser.new_page(viewport={"width": width, "height": 800})
+            said, asked = [], []
+            page.on("console", lambda message: said.append(message.text))
+            page.on("pageerror", lambda error: said.append(str(error)))
+            page.on("request", lambda request: asked.append(request.url))
+            page.goto(file.as_uri())
+            assert said == []
+            assert [url for url in asked if not url.startswith("data:")] == [file.as_uri()]
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.locator("figure img").count() == 8
+            shown = "Array.from(document.images).every(i => i.complete && i.naturalWidth > 0)"
+            assert page.evaluate(shown)
+        finally:
+            browser.close()
