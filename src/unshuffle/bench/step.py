@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,6 +16,7 @@ from ..operators.permutation import reorder
 from ..relaxations.gumbel_sinkhorn import GumbelSinkhorn
 from ..structure.losses import monotone
 from ..temperature import Constant, LocalTemperature
+from .memory import peak_during
 from .timing import fastest
 
 SAMPLES, BETA, THRESHOLD, BOOST = 5, 1.0, 0.7, 0.1
@@ -22,13 +25,15 @@ CASES = ((256, 50), (256, 100), (64, 300))
 
 @dataclass(frozen=True)
 class Step:
-    """Milliseconds of a step: ours, the plain way, and ours without adaptation."""
+    """Milliseconds of a step: ours, the plain way, and ours without adaptation; and peak memory."""
 
     batch: int
     n: int
     ours: float
     plain: float
     ours_global: float
+    ours_peak: float | None  # megabytes that the process grows by in a step
+    plain_peak: float | None
 
     @property
     def ratio(self) -> float:
@@ -42,13 +47,32 @@ class Step:
 
 def measure(batch: int, n: int, seconds: float = 2.0) -> Step:
     items = torch.rand(batch, n, 1)
-    ways = {
+    ways = losses()
+    best = fastest({name: training_step(loss, items, n) for name, loss in ways.items()}, seconds)
+    return Step(batch, n, *(1e3 * best[name] for name in ways), *(peak(way, batch, n) for way in ("ours", "plain")))
+
+
+def losses() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
+    return {
         "ours": our_loss(GumbelSinkhorn(Constant(BETA), LocalTemperature())),
         "plain": plain_loss,
         "ours_global": our_loss(GumbelSinkhorn(Constant(BETA))),
     }
-    best = fastest({name: training_step(loss, items, n) for name, loss in ways.items()}, seconds)
-    return Step(batch, n, *(1e3 * best[name] for name in ways))
+
+
+def peak(way: str, batch: int, n: int) -> float | None:
+    """Megabytes, in a process of its own, whose allocator has nothing left over to give (Linux only)."""
+    if sys.platform != "linux":
+        return None
+    command = [sys.executable, "-m", "unshuffle.bench.step", way, str(batch), str(n)]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def growth(way: str, batch: int, n: int) -> float:
+    """In this process: what a step adds, after a small one has loaded the code and started the threads."""
+    loss = losses()[way]
+    training_step(loss, torch.rand(256, 64, 1), 64)()
+    return peak_during(training_step(loss, torch.rand(batch, n, 1), n)) / 1e6
 
 
 def training_step(loss: Callable[[Tensor, Tensor], Tensor], items: Tensor, n: int) -> Callable[[], object]:
@@ -85,3 +109,7 @@ def plain_loss(scores: Tensor, items: Tensor) -> Tensor:
         sorted_items = (soft.mT @ items).squeeze(-1)
         total = total + torch.relu(sorted_items[:, :-1] - sorted_items[:, 1:]).square().sum(-1).mean()
     return total / SAMPLES
+
+
+if __name__ == "__main__":
+    print(growth(sys.argv[1], *(int(x) for x in sys.argv[2:])))

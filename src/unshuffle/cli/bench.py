@@ -94,7 +94,7 @@ def tables(results: dict[str, Any]) -> list[Table]:
         name = f"{r['batch']}x{r['n']}, {r['iterations']}"
         speeds.add_row(name, f"{r['ours']:.2f}", f"{r['plain']:.1f}", f"{r['ratio']:.1f}", *others)
     steps = _table("A training step (sorting, 5 samples, adaptive), milliseconds", "batch x n", "ours", "plain way", "times faster",
-                   "controller adds")  # fmt: skip
+                   "controller adds", "MB", "plain MB")  # fmt: skip
     for r in results["step"]:
         steps.add_row(
             f"{r['batch']}x{r['n']}",
@@ -102,6 +102,7 @@ def tables(results: dict[str, Any]) -> list[Table]:
             f"{r['plain']:.1f}",
             f"{r['ratio']:.1f}",
             f"{100 * r['overhead']:.0f} %",
+            *("-" if r[k] is None else f"{r[k]:.0f}" for k in ("ours_peak", "plain_peak")),
         )
     peaks = _table("Peak memory beyond input, output and gradient, in matrices per batch entry",
                    "T", "ours", "of it vectors", "plain loop")  # fmt: skip
