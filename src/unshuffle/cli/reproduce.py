@@ -35,6 +35,8 @@ Device = Annotated[str | None, typer.Option("--device", help="cpu, cuda, cuda:1 
 Limit = Annotated[
     float | None, typer.Option("--limit-minutes", min=0.0, help="Save and stop after so long; the next call goes on.")
 ]
+Executor = Annotated[str, typer.Option("--executor", help="local: processes here; ray: tasks on a Ray cluster.")]
+Address = Annotated[str | None, typer.Option("--address", help="Of the Ray cluster (default: one is started here).")]
 Retry = Annotated[bool, typer.Option("--retry", help="Compute failed runs again.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON on standard output.")]
 
@@ -49,6 +51,8 @@ def reproduce(
     workers: Workers = 1,
     device: Device = None,
     limit_minutes: Limit = None,
+    executor: Executor = "local",
+    address: Address = None,
     retry: Retry = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -68,6 +72,8 @@ def reproduce(
         raise BadInput(f"The tables are {', '.join(TABLES)} and all, not {table!r}.")
     if scale not in SCALES:
         raise BadInput(f"The scales are {', '.join(SCALES)}, not {scale!r}.")
+    if executor not in ("local", "ray"):
+        raise BadInput(f"Executors are local and ray, not {executor!r}.")
     names = [name for name in TABLES if data is not None or name not in NEED_PICTURES] if table == "all" else [table]
     if table == "all" and data is None and not quiet:
         errors.print("Without --data FOLDER the jigsaw tables are left out.")
@@ -77,7 +83,12 @@ def reproduce(
     missing = not_yet_computed(planned, results, retry)
     with _Progress(len(planned), len(planned) - len(missing), quiet) as shown:
         limit = None if limit_minutes is None else 60 * limit_minutes
-        undone = Local(workers, device, limit)(missing, results, shown.tell)
+        if executor == "ray":
+            from ..paper.cluster import OnRay
+
+            undone = OnRay(address, device, limit)(missing, results, shown.tell)
+        else:
+            undone = Local(workers, device, limit)(missing, results, shown.tell)
     not_yet_computed(planned, results, retry=False)  # runs that stand in several tables are noted in each
     _show(names, planned, results, undone, as_json, quiet)
     if undone:

@@ -15,7 +15,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
-from .run import Planned, Unfinished, carry_out, plain, versions
+from .run import Outcome, Planned, Unfinished, carry_out, keep, result_of
 from .store import Result, Store
 
 DEATHS = 2  # of the process a run was in, before the run is given up: once may be another's fault
@@ -84,12 +84,9 @@ def _prepare(threads: int) -> None:
 
 
 def _given_up(one: Planned, store: Store, commit: str | None) -> Result:
-    run = one.run
     error = f"The process died {DEATHS} times; it was killed or out of memory."
-    result = Result(
-        run.task, one.key, plain(run.settings()), run.seed, (one.place,), 0.0, {}, {}, versions(), commit, error
-    )
-    store.write(result)
+    result = result_of(one, 0.0, Outcome({}), commit, error)
+    keep(result, store)
     return result
 
 

@@ -114,13 +114,15 @@ def compact(history: list[dict[str, Any]], most: int = 60) -> dict[str, list[flo
 
 
 def carry_out(planned: Planned, store: Store, device: str | None, deadline: float | None, commit: str | None) -> Result:
-    """Compute a run and write its result, or the error it ended with.
+    """Compute a run and write its result. `Unfinished` leaves nothing but checkpoints."""
+    result = computed(planned, store.work_folder(planned.run.task, planned.key), device, deadline, commit)
+    keep(result, store)
+    return result
 
-    `deadline` is a moment of `time.time()`. `Unfinished` leaves nothing but checkpoints.
-    """
-    run, key = planned.run, planned.key
-    folder = store.work_folder(run.task, key)
-    began = time.perf_counter()
+
+def computed(planned: Planned, folder: Path, device: str | None, deadline: float | None, commit: str | None) -> Result:
+    """The result of a run, or the error it ended with; checkpoints in `folder`. `deadline` is a moment of `time.time()`."""
+    run, began = planned.run, time.perf_counter()
     outcome, error = Outcome({}), None
     try:
         outcome = run.compute(Means(folder, device, None if deadline is None else max(deadline - time.time(), 0.0)))
@@ -128,25 +130,35 @@ def carry_out(planned: Planned, store: Store, device: str | None, deadline: floa
         raise
     except Exception as reason:  # whatever it was: kept with the run, and the other runs go on
         error = f"{type(reason).__name__}: {reason}"
-    result = Result(
+    seconds = outcome.seconds or time.perf_counter() - began
+    return result_of(planned, seconds, outcome, commit, error)
+
+
+def result_of(planned: Planned, seconds: float, outcome: Outcome, commit: str | None, error: str | None) -> Result:
+    run = planned.run
+    return Result(
         task=run.task,
-        key=key,
+        key=planned.key,
         settings=plain(run.settings()),
         seed=run.seed,
         places=(planned.place,),
-        seconds=round(outcome.seconds or time.perf_counter() - began, 2),
+        seconds=round(seconds, 2),
         metrics=outcome.metrics,
         history=outcome.history,
         versions=versions(),
         commit=commit,
         error=error,
     )
+
+
+def keep(result: Result, store: Store) -> None:
+    """Write a result; the checkpoints of a run that worked are then of no use."""
     store.write(result)
-    if error is None:
+    if result.error is None:
+        folder = store.work_folder(result.task, result.key)
         shutil.rmtree(folder, ignore_errors=True)
         with suppress(OSError):  # if it was the last one
             folder.parent.rmdir()
-    return result
 
 
 def versions() -> dict[str, str]:
