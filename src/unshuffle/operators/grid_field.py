@@ -19,6 +19,8 @@ from .warm import _POWERS, _exp
 SIDES = ((0, 1), (0, -1), (1, 0), (-1, 0))  # where the partner stands: right, left, below, above
 FORBIDDEN = -1e4  # a bias no sum of affinities can outweigh, and small enough for float32 logits
 
+SETTLED = 0.9999  # share of a tile in one cell from which on the rest of its row is left out of the others' fields
+
 
 @dataclass(frozen=True)
 class Bonds:
@@ -97,8 +99,11 @@ def grow(crystal: Crystal, bonds: Bonds, shape: tuple[int, int], torus: bool, gr
 
 
 @njit(fastmath=True)
-def _pull(i, P, partner, strength, total, Q, h, w, torus):
-    """Add to Q the field of tile i. Rows of P are summed first and shifted once, so that the long loop is plain."""
+def _pull(i, P, settled, partner, strength, total, Q, h, w, torus):
+    """Add to Q the field of tile i. Rows of P are summed first and shifted once, so that the long loop is plain.
+
+    A tile that has found its cell (``settled``, else -1) adds one number instead of a row.
+    """
     n = h * w
     for side in range(4):
         total[:] = np.float32(0.0)
@@ -106,7 +111,11 @@ def _pull(i, P, partner, strength, total, Q, h, w, torus):
             a = strength[side, i, m]
             if a < np.float32(1e-6):
                 break
-            row = P[partner[side, i, m]]
+            k = partner[side, i, m]
+            if settled[k] >= 0:
+                total[settled[k]] += a
+                continue
+            row = P[k]
             for c in range(n):
                 total[c] += a * row[c]
         if side == 0:
@@ -159,13 +168,14 @@ def _run(P, g, bias, partner, strength, h, w, torus, numbers, sweeps, steps, bet
     n = h * w
     K = np.empty((n, n), np.float32)
     total, v, column = np.empty(n, np.float32), np.empty(n, np.float32), np.empty(n, np.float32)
+    settled = np.full(n, -1, np.int64)
     for _ in range(steps):
         b = np.float32(beta[0])
         for i in range(n):
             q, p = K[i], P[i]
             for c in range(n):
                 q[c] = gamma * p[c] + bias[i, c]
-            _pull(i, P, partner, strength, total, q, h, w, torus)
+            _pull(i, P, settled, partner, strength, total, q, h, w, torus)
             top = np.float32(-3e38)
             for c in range(n):
                 q[c] = b * (q[c] + g[c])
@@ -180,9 +190,12 @@ def _run(P, g, bias, partner, strength, h, w, torus, numbers, sweeps, steps, bet
                 K[i, c] *= v[c]
                 row += K[i, c]
             row = np.float32(1.0) / max(row, np.float32(1e-30))
+            settled[i] = -1
             for c in range(n):
                 p_ic = K[i, c] * row
                 P[i, c] = p_ic
+                if p_ic > np.float32(SETTLED):
+                    settled[i] = c
                 if p_ic > np.float32(1e-9) and p_ic < np.float32(0.9999):
                     spread -= p_ic * np.log(p_ic)
         mean = np.float32(0.0)
