@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench bars paper-numbers clean help
+.PHONY: demo test lint bench bars paper-numbers docs clean help
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## */\t/' | expand -t 18
@@ -31,6 +31,7 @@ lint: $(READY)   ## ruff and pyright only, with repairs
 
 bench: $(READY)  ## speed and memory of the operator and of a training step
 	$(BIN)/unshuffle bench --out results/bench
+	$(BIN)/python benchmarks/performance_page.py
 
 bars: $(READY)   ## what the solver reaches on real data: make bars DATA=folder (takes an hour or more)
 	@test -n "$(DATA)" || { echo "say where the data is: make bars DATA=folder"; exit 1; }
@@ -38,6 +39,10 @@ bars: $(READY)   ## what the solver reaches on real data: make bars DATA=folder 
 
 paper-numbers: $(READY)  ## the numbers that docs/choosing.md, concepts.md and reproducing.md quote
 	for study in mechanism baselines controller choosing; do $(BIN)/python benchmarks/$$study.py || exit 1; done
+
+docs: $(READY)   ## the documentation as a site that needs no network, in site/
+	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 clean:           ## remove the virtual environment and caches
 	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .hypothesis

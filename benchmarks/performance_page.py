@@ -1,0 +1,67 @@
+"""Writes the tables of docs/performance.md from results/bench/bench.json: python benchmarks/performance_page.py"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "performance.md"
+BENCH = ROOT / "results" / "bench" / "bench.json"
+
+
+def tables(bench: dict) -> dict[str, str]:
+    """Marker of the page -> Markdown."""
+    speed = [
+        (f"{r['batch']} x {r['n']}, {r['iterations']}", f"{r['ours']:.2f}", f"{r['plain']:.1f}", f"{r['pot']:.1f}",
+         f"{r['pygmtools']:.1f}", f"{r['ratio']:.1f}")
+        for r in bench["speed"]
+    ]  # fmt: skip
+    step = [
+        (
+            f"{r['batch']} x {r['n']}",
+            f"{r['ours']:.1f}",
+            f"{r['plain']:.0f}",
+            f"{r['ratio']:.1f}",
+            f"{100 * r['overhead']:.0f} %",
+        )
+        for r in bench["step"]
+    ]
+    memory = [
+        (
+            str(r["iterations"]),
+            f"{r['ours']:.2f}",
+            f"{r['vectors']:.2f}",
+            "-" if r["plain"] is None else f"{r['plain']:.0f}",
+        )
+        for r in bench["memory"]
+    ]
+    growth = [
+        (f"{r['batch']} x {r['n']}", f"{r['milliseconds']:.1f}", f"{r['nanoseconds_per_entry_and_iteration']:.2f}")
+        for r in bench["growth"]
+    ]
+    first = bench["first"]
+    return {
+        "machine": ", ".join(f"{key} {value}" for key, value in bench["machine"].items()),
+        "speed": table(("batch x n, T", "ours", "plain loop", "POT", "pygmtools", "times faster than the loop"), speed),
+        "step": table(("batch x n", "ours", "plain way", "times faster", "controller adds"), step),
+        "memory": table(("T", "ours", "of it the 2T vectors", "plain loop"), memory),
+        "growth": table(("batch x n", "ms", "ns per entry and iteration"), growth),
+        "first": f"import {first['import']:.1f} s; first call ever {first['first_process']:.0f} s; first call of the next "
+        f"process {first['second_process']:.1f} s",
+    }
+
+
+def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    return "\n".join("| " + " | ".join(row) + " |" for row in (head, ("---",) * len(head), *rows))
+
+
+def filled(page: str, parts: dict[str, str]) -> str:
+    for name, text in parts.items():
+        page = re.sub(rf"(<!-- {name} -->\n).*?(\n<!-- end -->)", lambda m, t=text: m[1] + t + m[2], page, flags=re.S)
+    return page
+
+
+if __name__ == "__main__":
+    PAGE.write_text(filled(PAGE.read_text(), tables(json.loads(BENCH.read_text()))))
