@@ -345,6 +345,57 @@ def test_a_full_disk_leaves_nothing(command, tmp_path, monkeypatch):
     assert list((tmp_path / "results").iterdir()) == []
 
 
+class Hostile:
+    """Runs a command when it is unpickled."""
+
+    def __reduce__(self):
+        return os.system, ("touch hostile",)
+
+
+def checkpoints(folder: Path) -> dict[str, Path]:
+    torch.save(Hostile(), folder / "hostile.pt")
+    torch.save({"weights": torch.zeros(2)}, folder / "other.pt")
+    write(folder / "text.pt", "not a checkpoint")
+    return {name: folder / f"{name}.pt" for name in ("hostile", "other", "text", "missing")}
+
+
+@pytest.mark.parametrize("kind", ["hostile", "other", "text", "missing"])
+def test_checkpoints_of_strangers(kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "lists.csv", "3,1,2\n")
+    file = checkpoints(tmp_path)[kind]
+    refused(run("apply", file, tmp_path / "lists.csv", "--out", tmp_path / "out"), tmp_path, f"{kind}.pt")
+    assert not (tmp_path / "hostile").exists(), "what it said was carried out"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["train", "sorting", "--values", "1", "nan"], "nan"),
+        (["train", "jigsaw", "--data", "{folder}/none"], "none"),
+        (["train", "jigsaw", "--data", "{folder}"], "picture"),
+        (["train", "sorting", "--epochs", "1", "--out", "{folder}/file/out"], "Not a directory"),
+        (["reproduce", "nothing"], "nothing"),
+        (["reproduce", "sorting", "--scale", "smoke", "--store", "{folder}/file/store"], "Not a directory"),
+        (["report", "--store", "{folder}/none"], "none"),
+        (["demo", "--out", "{folder}/file/out"], "Not a directory"),
+        (["bench", "--quick", "--out", "{folder}/file/out"], "Not a directory"),
+    ],
+)
+def test_the_other_commands(arguments, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        "unshuffle.cli.bench.collect", lambda *_: {k: [] for k in ("speed", "step", "memory", "growth", "first")}
+    )
+    write(tmp_path / "file", "in the way")
+    done = run(*(word.format(folder=tmp_path) for word in arguments))
+    assert done.exit_code == 2, (done.output, done.exception)
+    line = done.stderr.strip().splitlines()[-1]
+    assert line.startswith("Error: ")
+    assert words in line
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file"]
+
+
 def test_files_are_written_together_or_not_at_all(tmp_path):
     (tmp_path / "b").mkdir()
     write(tmp_path / "a", "old")
