@@ -45,8 +45,8 @@ def test_the_papers_loss_falls(method):
 
 
 def test_training_makes_the_unrolled_annealer_better_than_its_first_guess():
-    recipe = replace(Tour.strong(20, epochs=3), batch=16, steps=4, unrolled=(3, 3, 6), held_out_instances=64)
-    network = recipe.network()
+    recipe = replace(Tour.strong(20, epochs=3), batch=16, steps=4, held_out_instances=64)
+    network = UnrolledAnnealer((3, 3, 6))
     with torch.no_grad():
         network.schedule[2, 0] -= 1.5  # far too warm: nothing gets decided
     before = tour_length(ordered(recipe.held_out(), recipe.order(network, recipe.held_out()))).mean()
