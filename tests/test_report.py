@@ -95,7 +95,7 @@ def test_a_cell_has_mean_spread_seeds_the_papers_number_and_the_difference():
 def test_cuts_are_said_under_the_table_and_gaps_are_listed():
     found = table("sorting", sorting_results())
     assert cuts(found) == ["† n 100: 20 of 150 epochs."]
-    assert "[0, 1] Unsupervised GS: 5, 10, 50, 100, 200, 300" in found.missing
+    assert "[0, 1] Unsupervised GS: all" in found.missing
     assert "[10, 11] Unsupervised GS: 5, 10, 50, 200, 300" in found.missing
 
 
@@ -180,7 +180,7 @@ def test_a_cell_comes_from_one_source_only():
 
 
 def test_latex_escapes_and_balances():
-    text = latex([table("tsp", []), table("sorting", sorting_results())], ["made by a test"])
+    text = latex([table(name, all_results()) for name in ("tsp", "sensitivity", "sorting")], ["made by a test"])
     body = "\n".join(line for line in text.splitlines() if not line.startswith("%"))
     assert not re.search(r"(?<!\\)[%_#]", body)
     assert body.count(r"\begin{") == body.count(r"\end{")

@@ -64,7 +64,10 @@ class Table:
                 for column, cell in cells.items():
                     if cell.paper is not None and not cell.ours:
                         gaps[section, row].append(column)
-        return [f"{' '.join(filter(None, (s, self.names[r])))}: {', '.join(c)}" for (s, r), c in gaps.items()]
+                if not any(cell.ours for cell in cells.values()) and gaps[section, row]:
+                    gaps[section, row] = ["all"]
+        where = {at: " ".join(filter(None, (at[0], self.names[at[1]]))) for at in gaps}
+        return [f"{where[at]}: {', '.join(columns)}" for at, columns in gaps.items() if columns]
 
 
 @cache
