@@ -3,7 +3,8 @@
     python benchmarks/solve_growth.py [--sizes 100 ...] [--out results/solve_growth.json]
 
 Paths follow a noisy spiral, cycles visit uniform points. Memory is what the process had at its peak above what it had before
-solving (package and cost matrix loaded, kernels compiled); the cost matrix in double precision is printed beside it.
+solving (package and cost matrix loaded, kernels compiled); the cost matrix in double precision is printed beside it. ``load`` is how many
+processes wanted a core when it began: where it is above 1 only the seconds of a core mean something.
 """
 
 from __future__ import annotations
@@ -46,9 +47,11 @@ def one(layout: str, n: int) -> dict[str, float]:
     us.solve(LAYOUTS[layout](70), cost=small + small.T)  # compile
     xy = torch.from_numpy(points(layout, n))
     cost = torch.cdist(xy, xy, compute_mode="donot_use_mm_for_euclid_dist")
+    busy = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     before, began, worked = peak(), time.perf_counter(), time.process_time()
     found = us.solve(LAYOUTS[layout](n), cost=cost)
     return {
+        "load": round(busy, 1),
         "seconds": round(time.perf_counter() - began, 2),
         "cpu_seconds": round(time.process_time() - worked, 2),
         "peak_mb": round(peak() - before, 1),

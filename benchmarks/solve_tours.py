@@ -102,7 +102,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/solve_tours.json"))
     options = parser.parse_args()
     kept = json.loads(options.out.read_text()) if options.out.exists() and not options.fresh else {}
-    done: dict[str, dict[str, dict[str, float]]] = kept.get("instances", {})
+    done: dict[str, dict[str, dict[str, float]]] = kept.get("each", {})
     us.solve(Cycle(64), cost=torch.rand(64, 64), polish=True)  # compile before the clock starts
     for group, name in instances(options.data, options.sizes, options.count, options.tsplib):
         if name not in done.setdefault(group, {}):
@@ -110,8 +110,8 @@ def main() -> None:
             done[group][name] = {k: round(v, 4) for k, v in measure(cost, best, options.seed).items()}
             show(f"{group} {name}" if group != "tsplib" else name, done[group][name])
             save(options.out, done)
-    for group, row in save(options.out, done)["means"].items():
-        show(group, row)
+    for group in done:
+        show(group, save(options.out, done)[group])
 
 
 def save(path: Path, done: dict[str, dict[str, dict[str, float]]]) -> dict:
@@ -121,7 +121,7 @@ def save(path: Path, done: dict[str, dict[str, dict[str, float]]]) -> dict:
             means[f"uniform {n}"] |= {"bar": bar, "bar_seconds": seconds}
     if "tsplib" in means:
         means["tsplib"] |= {"bar": 7.0, "bar_polished": 4.0}
-    result = {"threads": torch.get_num_threads(), "means": means, "instances": done}
+    result = {**means, "threads": torch.get_num_threads(), "each": done}
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
     part.write_text(json.dumps(result, indent=1) + "\n")

@@ -72,8 +72,8 @@ def solve_graph(
 
 
 def default_runs(n: int) -> int:
-    """A step costs about n^3 per run; 32 runs of 30 items take seconds."""
-    return max(2, min(32, round(32 * (50 / n) ** 2)))
+    """A step costs about n^3 per run; 32 runs of 30 items take seconds. Below 20 items more cost nothing."""
+    return max(2, round(32 * max(1.0, 20 / n) ** 2 * min(1.0, 50 / n) ** 2))
 
 
 class _Scaled:
