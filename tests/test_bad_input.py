@@ -298,13 +298,16 @@ def test_missing_file_and_folder_instead_of_file(command, tmp_path):
     refused(run(command, tmp_path / "folder", "--out", tmp_path / "out"), tmp_path, "folder")
 
 
-@pytest.mark.parametrize("content", [huge_png, lambda: b"", lambda: b"no picture"])
-def test_strips_do_not_lose_a_broken_scan(tmp_path, content):
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(huge_png, "million pixels"), (lambda: b"", "not a picture"), (lambda: b"no picture", "not a picture")],
+)
+def test_strips_do_not_lose_a_broken_scan(tmp_path, content, words):
     (tmp_path / "scans").mkdir()
     for name in ("a.png", "b.png"):
         Image.new("L", (20, 200), 255).save(tmp_path / "scans" / name)
     write(tmp_path / "scans" / "c.png", content())
-    refused(run("strips", tmp_path / "scans", "--out", tmp_path / "out"), tmp_path, "c.png")
+    refused(run("strips", tmp_path / "scans", "--out", tmp_path / "out"), tmp_path, "c.png", words)
 
 
 def good_file(command: str, folder: Path) -> list[object]:

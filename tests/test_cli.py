@@ -67,7 +67,9 @@ def test_json_pipes_and_nothing_else_is_said(tmp_path):
     result = json.loads(done.stdout)
     assert result["length"] == pytest.approx(4)
     assert result == json.loads((tmp_path / "o" / "a.json").read_text())
-    assert done.stderr == ""  # a progress bar is for terminals
+    plain = CliRunner().invoke(build("tour"), ["tour", str(tmp_path / "a.csv"), "-o", str(tmp_path / "o")])
+    assert "4 cities" in plain.stdout
+    assert done.stderr == plain.stderr == ""  # a progress bar is for terminals
     quiet = CliRunner().invoke(build("tour"), ["tour", str(tmp_path / "a.csv"), "-q", "-o", str(tmp_path / "o")])
     assert (quiet.exit_code, quiet.output) == (0, "")
 
