@@ -97,6 +97,8 @@ def test_cuts_are_said_under_the_table_and_gaps_are_listed():
     assert cuts(found) == ["† n 100: 20 of 150 epochs."]
     assert "[0, 1] Unsupervised GS: all" in found.missing
     assert "[10, 11] Unsupervised GS: 5, 10, 50, 200, 300" in found.missing
+    assert table("tsp", sorting_results()).missing == ["all of it"]
+    assert table("sensitivity", []).missing == []
 
 
 def test_paired_differences_agree_with_scipys_paired_test():
@@ -158,7 +160,8 @@ def test_solvers_and_benchmarks_are_rows_of_the_same_tables(tmp_path):
     jigsaws = {"table": [{"problem": "faces 5x5", "tau": 0.99}, {"problem": "photos 7x7", "tau": 0.9}]}
     (tmp_path / "solve_jigsaw.json").write_text(json.dumps(jigsaws))
     run = {"settings": {"epochs": 20, "pixels": 45}, "test": {"tau": 0.1, "gain": 0.07}, "seconds": 40.0}
-    (tmp_path / "learn_jigsaw.json").write_text(json.dumps({"paper 5x5 global seed 2": run}))
+    runs = {"paper 5x5 global seed 2": run, "paper 7x7 adaptive seed 0": run}
+    (tmp_path / "learn_jigsaw.json").write_text(json.dumps(runs))
     results = measured_elsewhere(tmp_path)
     tours = table("tsp", results).sections[""]
     assert (tours["solve"]["100"].mean, tours["nearest neighbour"]["100"].mean) == (1.8, 25.3)
@@ -166,6 +169,7 @@ def test_solvers_and_benchmarks_are_rows_of_the_same_tables(tmp_path):
     assert jigsaw["solve"]["5 x 5"].mean == 0.99
     assert jigsaw["global"]["5 x 5"].ours == {2: 0.1}
     assert jigsaw["global"]["5 x 5"].cuts == ("20 of 500 epochs, 45 of 178 pixels",)
+    assert table("jigsaw-ablation", results).sections[""]["adaptive"]["7 x 7"].ours == {0: 0.1}
     assert table("jigsaw-gain", results).sections[""]["global"]["5 x 5"].mean == 0.07
 
 

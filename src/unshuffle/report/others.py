@@ -93,7 +93,10 @@ def _learned_jigsaws(file: dict[str, Any]) -> Iterator[Result]:
             whole = {"5": 500, "6": 600, "7": 600}[side]
             cut = f"{said['epochs']} of {whole} epochs, {said['pixels']} of 178 pixels" if kind == "paper" else ""
             known = {"settings": said, "seconds": run["seconds"]}
-            yield _result("jigsaw", row or "strong recipe", f"{side} x {side}", int(seed), run["test"], cut, **known)
+            column = f"{side} x {side}"
+            yield _result("jigsaw", row or "strong recipe", column, int(seed), run["test"], cut, **known)
+            if side == "7" and row:  # the ablation has these rows too
+                yield _result("jigsaw-ablation", row, column, int(seed), run["test"], cut, settings=said)
 
 
 def _learned_tours(file: dict[str, Any]) -> Iterator[Result]:

@@ -66,6 +66,9 @@ class Table:
                         gaps[section, row].append(column)
                 if not any(cell.ours for cell in cells.values()) and gaps[section, row]:
                     gaps[section, row] = ["all"]
+        cells = [cell for rows in self.sections.values() for row in rows.values() for cell in row.values()]
+        if gaps and not any(cell.ours for cell in cells):
+            return ["all of it"]
         where = {at: " ".join(filter(None, (at[0], self.names[at[1]]))) for at in gaps}
         return [f"{where[at]}: {', '.join(columns)}" for at, columns in gaps.items() if columns]
 
