@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import unshuffle as us
 from unshuffle.operators._jit import have_numba
 from unshuffle.operators.ring import LIGHT, Pull, Ring, expected_cost, ring_steps
 from unshuffle.operators.warm import WarmState, warm_step
@@ -74,3 +75,26 @@ def test_the_expected_cost_of_a_hard_tour_is_its_length(symmetric):
     assert uniform.entropy == pytest.approx(1.0, abs=1e-5)
     # n links, each between two items drawn at random
     assert expected_cost(uniform, cost.numpy()) == pytest.approx(n * float(cost.mean()), rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["one point", "pairs", "lattice", "clusters", "directed"])
+def test_unusual_cities_give_a_tour_and_finite_numbers(kind):
+    n, draw = 40, torch.Generator().manual_seed(3)
+    points = {
+        "one point": torch.ones(n, 2),
+        "pairs": torch.rand(n // 2, 2, generator=draw).repeat(2, 1),
+        "lattice": torch.cartesian_prod(torch.arange(8.0), torch.arange(5.0)),
+        "clusters": torch.randint(3, (n, 1), generator=draw) * 100.0 + torch.rand(n, 2, generator=draw),
+        "directed": torch.rand(n, 2, generator=draw),
+    }[kind].double()
+    cost = torch.cdist(points, points)
+    cost = cost + torch.rand(n, n, generator=draw).double() if kind == "directed" else cost
+    found = us.solve(us.Cycle(n), cost=cost)
+    assert sorted(found.order.tolist()) == list(range(n))
+    assert torch.isfinite(found.confidence).all()
+    assert torch.isfinite(found.soft).all()
+    if kind == "lattice":  # 40 unit steps
+        assert found.energy < 1.1 * n
+    if kind == "pairs":  # the way through half of the cities, each twice
+        half = us.solve(us.Cycle(n // 2), cost=cost[: n // 2, : n // 2])
+        assert found.energy < 1.15 * half.energy

@@ -71,6 +71,10 @@ def solve_cycle(
     """The shortest of ``runs`` annealed tours."""
     if layout.n <= TINY:
         return solve_tiny(layout, cost, allowed)
+    if allowed is None and _constant(cost):  # all tours are equally good, and there is no scale to anneal by
+        order = torch.arange(layout.n).unsqueeze(0)
+        soft = to_matrix(order[0], torch.float32)
+        return Runs(order, layout.energy(order, cost), soft, torch.full((layout.n,), 1 / layout.n), 1.0)
     recipe = recipe or (Tours() if layout.n <= LARGE else Tours(pace=Pace(step=0.008)))
     costs = Scaled(cost, recipe)
     found = _Ring(layout, cost, costs, allowed, watch, recipe).solve(runs or default_runs(layout.n), init, generator)
@@ -80,6 +84,11 @@ def solve_cycle(
     agreement = same_orders(found.orders, best, closed=True, directed=not costs.symmetric)
     confidence = (place * shared).sqrt().float()
     return Runs(found.orders, found.energies, found.softs[best], confidence, agreement)
+
+
+def _constant(cost: Float[Tensor, "n n"]) -> bool:
+    between = cost[~torch.eye(len(cost), dtype=torch.bool)]
+    return bool((between.max() - between.min()) <= 1e-12 * between.abs().max())
 
 
 def default_runs(n: int) -> int:
