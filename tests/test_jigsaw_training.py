@@ -239,6 +239,7 @@ def test_the_paper_recipe_lowers_its_loss_and_keeps_anchors_in_place(folder):
     order = recipe.relax().decode(fitted.network(made.items), allowed=made.allowed)
     fixed = made.allowed.sum(1) == 1
     assert (order == made.truth)[fixed].all()
+    assert replace(recipe, anchors=16).test(fitted.network)["direct"] == 1.0  # measured with the mask
     measured = recipe.test(fitted.network)
     assert measured["gain"] == pytest.approx(measured["tau"] - mask_only_tau(16, 5))
 

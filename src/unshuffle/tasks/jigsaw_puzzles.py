@@ -104,4 +104,4 @@ def anchored(truth: Int[Tensor, "pictures n"], places: Int[Tensor, "pictures k"]
     fixed_place = torch.zeros(pictures, n, dtype=torch.bool).scatter_(1, places, True)
     free = ~(fixed_item.unsqueeze(-1) | fixed_place.unsqueeze(-2))
     right = torch.zeros_like(free).scatter_(1, truth.unsqueeze(1), True)  # [b, truth[b, j], j]
-    return free | (right & fixed_place.unsqueeze(-2))
+    return free | right  # the true places of the others are free anyway
