@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from unshuffle.cli.common import build
 from unshuffle.paper.store import Place, Result, Store
-from unshuffle.report.build import build_report
+from unshuffle.report.build import Report, build_report
 from unshuffle.report.grid import comparisons, cuts, grids
 from unshuffle.report.others import joined, measured_elsewhere
 from unshuffle.report.pairs import pairs
@@ -66,11 +66,20 @@ def all_results() -> list[Result]:
     ]
 
 
-@pytest.fixture
-def store(tmp_path) -> Path:
-    for one in all_results():
-        Store(tmp_path / "runs").write(one)
-    return tmp_path / "runs"
+FAILED = replace(cell("global", 7, 0.0), metrics={}, error="RuntimeError: out of <luck>", key="f" * 12)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("runs")
+    for one in [*all_results(), FAILED]:
+        Store(folder).write(one)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(store) -> Report:
+    return build_report(store)
 
 
 # --- the numbers -----------------------------------------------------------------------------------------------------
@@ -215,8 +224,7 @@ def test_the_command_writes_three_files_and_needs_no_torch(store, tmp_path):
     assert {f.name for f in out.iterdir()} == {"report.md", "report.tex", "report.html"}
 
 
-def test_the_page_holds_all_figures_and_nothing_from_outside(store, tmp_path):
-    made = build_report(store)
+def test_the_page_holds_all_figures_and_nothing_from_outside(made):
     assert made.html.count("<figure>") == 8
     assert not re.search(r"(src|href)=\"(?!data:|#)", made.html)
     assert "<script" not in made.html
@@ -224,9 +232,7 @@ def test_the_page_holds_all_figures_and_nothing_from_outside(store, tmp_path):
     assert "0.790 ± 0.053 [3]†" in made.markdown
 
 
-def test_failed_runs_are_named(store):
-    Store(store).write(replace(cell("global", 7, 0.0), metrics={}, error="RuntimeError: out of <luck>", key="f" * 12))
-    made = build_report(store)
+def test_failed_runs_are_named(made):
     assert "sorting-ffffffffffff: RuntimeError: out of <luck>" in made.markdown
     assert "out of &lt;luck&gt;" in made.html
 
@@ -243,25 +249,25 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
-@pytest.mark.parametrize("width", [375, 1200])
-def test_the_page_opens_in_a_browser(store, tmp_path, width):
+def test_the_page_opens_in_a_browser(made, tmp_path):
     playwright = pytest.importorskip("playwright.sync_api")
     file = tmp_path / "report.html"
-    file.write_text(build_report(store).html)
+    file.write_text(made.html)
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         try:
-            page = browser.new_page(viewport={"width": width, "height": 800})
-            said, asked = [], []
-            page.on("console", lambda message: said.append(message.text))
-            page.on("pageerror", lambda error: said.append(str(error)))
-            page.on("request", lambda request: asked.append(request.url))
-            page.goto(file.as_uri())
-            assert said == []
-            assert [url for url in asked if not url.startswith("data:")] == [file.as_uri()]
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
-            assert page.locator("figure img").count() == 8
-            shown = "Array.from(document.images).every(i => i.complete && i.naturalWidth > 0)"
-            assert page.evaluate(shown)
+            for width in (375, 1200):
+                page = browser.new_page(viewport={"width": width, "height": 800})
+                said, asked = [], []
+                page.on("console", lambda message, said=said: said.append(message.text))
+                page.on("pageerror", lambda error, said=said: said.append(str(error)))
+                page.on("request", lambda request, asked=asked: asked.append(request.url))
+                page.goto(file.as_uri())
+                assert said == []
+                assert [url for url in asked if not url.startswith("data:")] == [file.as_uri()]
+                assert page.evaluate("document.documentElement.scrollWidth") <= width
+                assert page.locator("figure img").count() == 8
+                shown = "Array.from(document.images).every(i => i.complete && i.naturalWidth > 0)"
+                assert page.evaluate(shown)
         finally:
             browser.close()

@@ -172,7 +172,7 @@ def _tables(name: str, results: list[Result]) -> list[Table]:
         for column in columns:
             view.add_column(column, justify="right")
         for row, cells in rows.items():
-            view.add_row(found.names[row], *(cell_text(cells[c], found.digits) for c in columns))
+            view.add_row(found.names[row], *(cell_text(cells[c], found.digits, found.paper_digits) for c in columns))
         if columns:
             shown.append(view)
     return shown

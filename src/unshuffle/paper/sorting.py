@@ -38,7 +38,7 @@ class Block:
 
 # the most telling first: a queue may be stopped at any time
 BLOCKS: dict[Scale, tuple[Block, ...]] = {
-    "smoke": (Block((10,), epochs=2, strong=True), Block((5,), epochs=2, lists=256)),
+    "smoke": (Block((10,), epochs=1, strong=True), Block((5,), epochs=2, lists=256)),
     "cpu": (
         Block((100, 300), epochs=12, strong=True),
         Block((5, 10), patience=PATIENCE),

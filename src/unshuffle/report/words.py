@@ -8,10 +8,10 @@ from .summary import Cell
 CUT = "†"  # the budget was smaller than the paper's
 
 
-def cell_text(cell: Cell, digits: int = 3) -> str:
+def cell_text(cell: Cell, digits: int, paper_digits: int) -> str:
     """`mean ± spread (paper)`, with a mark where the budget was cut; a dash for what was not run."""
     ours = ours_text(cell, digits) or "-"
-    return ours if cell.paper is None else f"{ours} ({cell.paper[0]:.{digits}f})"
+    return ours if cell.paper is None else f"{ours} ({cell.paper[0]:.{paper_digits}f})"
 
 
 def ours_text(cell: Cell, digits: int) -> str:
