@@ -1,7 +1,7 @@
 r"""One level of the tour solver: n items on m bins of s = n/m positions, annealed until an item covers few of them.
 
-Few bins: all of P, by dense products. Many: only the items that can matter in a bin (`operators.ring`), which at n = 1000 is
-ten times quicker with tours of the same length (8.8 % above the random-uniform constant after two rounds, both ways).
+Few bins: all of P, by dense products. Many: only the items that can matter in a bin (`operators.ring`): at n = 300 tours of
+the same length in a quarter of the time of a core (6.4 to 1.2-1.7 s a round).
 """
 
 from __future__ import annotations
