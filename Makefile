@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench bars paper-numbers docs clean help
+.PHONY: demo test lint bench bars learn report paper-numbers docs clean help
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## */\t/' | expand -t 18
@@ -36,6 +36,16 @@ bench: $(READY)  ## speed and memory of the operator and of a training step
 bars: $(READY)   ## what the solver reaches on real data: make bars DATA=folder (takes an hour or more)
 	@test -n "$(DATA)" || { echo "say where the data is: make bars DATA=folder"; exit 1; }
 	for problem in tours qap jigsaw strips seriation; do $(BIN)/python benchmarks/solve_$$problem.py --data $(DATA) || exit 1; done
+	$(BIN)/python benchmarks/solve_growth.py && $(BIN)/python benchmarks/solve_temperature.py && $(BIN)/python benchmarks/solve_qap.py --generated
+
+learn: $(READY)  ## what training reaches: make learn DATA=folder (hours; goes on where it stopped)
+	@test -n "$(DATA)" || { echo "say where the data is: make learn DATA=folder"; exit 1; }
+	$(BIN)/unshuffle reproduce sorting --scale cpu
+	$(BIN)/python benchmarks/learn_jigsaw.py --data $(DATA)
+	$(BIN)/python benchmarks/learn_tours.py --data $(DATA)
+
+report: $(READY) ## tables, figures and a page of the paper's numbers beside ours, from results/
+	$(BIN)/unshuffle report
 
 paper-numbers: $(READY)  ## the numbers that docs/choosing.md, concepts.md and reproducing.md quote
 	for study in mechanism baselines controller choosing; do $(BIN)/python benchmarks/$$study.py || exit 1; done

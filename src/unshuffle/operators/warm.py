@@ -112,7 +112,9 @@ def _exp(x, powers):
     f = np.float32(whole) - t
     p = np.float32(0.0013333558) + f * np.float32(0.000154035)
     p = np.float32(0.0555041087) + f * (np.float32(0.0096181291) + f * p)
-    return (np.float32(1.0) + f * (np.float32(0.6931471806) + f * (np.float32(0.2402265070) + f * p))) * powers[whole]
+    return (np.float32(1.0) + f * (np.float32(0.6931471806) + f * (np.float32(0.2402265070) + f * p))) * powers[
+        whole & np.int32(127)
+    ]  # a NaN must not read elsewhere
 
 
 @njit(fastmath=True)
