@@ -41,7 +41,7 @@ class Budget:
 
 BUDGETS: dict[Scale, Budget] = {
     "smoke": Budget((20,), epochs=1, batch=16, samples=1, instances=32),
-    "cpu": Budget((100,), epochs=10, batch=16, samples=2),
+    "cpu": Budget((100,), epochs=8, batch=4, samples=2, instances=500),  # as benchmarks/learn_tours.py has it
     "paper": Budget((100, 200, 500, 1000)),
 }
 GRID: dict[Scale, Budget] = {

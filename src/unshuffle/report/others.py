@@ -1,6 +1,7 @@
 """Results that were measured by themselves, as rows of the same tables: solvers, and networks judged on fixed test sets.
 
-They come from `solve_jigsaw.json`, `solve_tours.json`, `learn_jigsaw.json` and `learn_tours.json`; each may be missing.
+They come from `solve_jigsaw.json`, `solve_tours.json`, `reference_tours.json`, `learn_jigsaw.json` and `learn_tours.json`; each may
+be missing.
 """
 
 from __future__ import annotations
@@ -15,14 +16,12 @@ from typing import Any
 from ..errors import BadInput
 from ..paper.store import Place, Result
 
-# what the benchmarks of the paper's protocol cut; the same as scale cpu of `unshuffle reproduce`
-TOURS_CUT = "10 of 300 epochs, batches of 16 instead of 128, 2 of 8 samples"
-
 
 def measured_elsewhere(folder: Path) -> list[Result]:
     return [
         *_solved_jigsaws(_read(folder / "solve_jigsaw.json")),
         *_solved_tours(_read(folder / "solve_tours.json")),
+        *_nearest_neighbour(_read(folder / "reference_tours.json")),
         *_learned_jigsaws(_read(folder / "learn_jigsaw.json")),
         *_learned_tours(_read(folder / "learn_tours.json")),
     ]
@@ -79,10 +78,13 @@ def _solved_jigsaws(file: dict[str, Any]) -> Iterator[Result]:
 
 def _solved_tours(file: dict[str, Any]) -> Iterator[Result]:
     for name, line in file.items():
-        if size := re.fullmatch(r"uniform (\d+)", name):
-            for row, key in (("solve", "ours"), ("nearest neighbour", "nn")):
-                if isinstance(line.get(key), (int, float)):
-                    yield _result("tsp", row, size[1], 0, {"gap": line[key]})
+        if (size := re.fullmatch(r"uniform (\d+)", name)) and "ours" in line:
+            yield _result("tsp", "solve", size[1], 0, {"gap": line["ours"]})
+
+
+def _nearest_neighbour(file: dict[str, Any]) -> Iterator[Result]:
+    for n, line in file.items():
+        yield _result("tsp", "nearest neighbour", n, 0, {"gap": line["nearest_neighbour"]})
 
 
 def _learned_jigsaws(file: dict[str, Any]) -> Iterator[Result]:
@@ -100,15 +102,25 @@ def _learned_jigsaws(file: dict[str, Any]) -> Iterator[Result]:
 
 
 def _learned_tours(file: dict[str, Any]) -> Iterator[Result]:
+    """The paper's methods at n = 100; ours at every size it was judged at, with the steps it was trained with."""
     for row, line in file.get("paper", {}).items():
-        for seed, run in line.get("seeds", {}).items() if isinstance(line, dict) else ():
+        for seed, run in line.get("seeds", {}).items():
             known = {"settings": run["settings"], "seconds": run["seconds"]}
-            for table in ("tsp", "tsp-ablation"):
-                if (table, row) in {("tsp", "GS UTSP + TA"), ("tsp-ablation", "UTSP")}:
-                    continue
-                yield _result(table, row, "100", int(seed), {"gap": run["gap"]}, TOURS_CUT, **known)
-    for column, line in file.get("strong", {}).items():
-        size = re.search(r"\d+", column)
-        for seed, run in line.get("seeds", {}).items() if isinstance(line, dict) else ():
-            if size and "gap" in run:
-                yield _result("tsp", "strong recipe", size[0], int(seed), {"gap": run["gap"]})
+            if row != "GS UTSP + TA":
+                yield _result("tsp", row, "100", int(seed), {"gap": run["gap"]}, _cut(run["settings"]), **known)
+            if row != "UTSP":
+                yield _result(
+                    "tsp-ablation", row, "100", int(seed), {"gap": run["gap"]}, _cut(run["settings"]), **known
+                )
+    for name, line in file.get("strong", {}).items():
+        if size := re.fullmatch(r"n = (\d+)", name):
+            for seed, run in line.get("trained", {}).get("seeds", {}).items():
+                yield _result("tsp", "strong recipe", size[1], int(seed), {"gap": run["gap"]})
+
+
+def _cut(said: dict[str, Any]) -> str:
+    samples = f", {said['samples']} of 8 samples" if not said["columns_only"] else ""
+    return (
+        f"{said['epochs']} of 300 epochs, batches of {said['batch']} instead of 128{samples}, "
+        f"{said['instances']:,} of 2,000 instances"
+    )
