@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 
 import pytest
@@ -57,3 +58,17 @@ def test_a_forked_child_has_threads_of_its_own(threads):
     child.start()
     assert answers.get(timeout=30)
     child.join(30)
+
+
+def test_small_steps_leave_torch_one_thread_and_give_it_back():
+    before = torch.get_num_threads()
+    done = []
+    with contextlib.suppress(ValueError), _threads.small_steps():
+        assert torch.get_num_threads() == 1
+        _threads.in_chunks(lambda low, high: done.extend(range(low, high)), 100)
+        with _threads.small_steps():  # a solve within a solve
+            pass
+        assert torch.get_num_threads() == 1
+        raise ValueError("stop")
+    assert sorted(done) == list(range(100))
+    assert torch.get_num_threads() == before

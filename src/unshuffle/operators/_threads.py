@@ -14,8 +14,9 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ import torch
 _Task = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _pool: ThreadPoolExecutor | None = None
 _workers = 0
+_apart = 0  # threads for our kernels while torch has one, in `small_steps`
 
 
 def _team_of_torch() -> Any:
@@ -53,13 +55,33 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 
+@contextmanager
+def small_steps(small: bool = True) -> Iterator[None]:
+    """For loops of thousands of tiny operations: torch on one thread, our kernels on Python threads.
+
+    Each parallel operation of OpenMP waits for all its threads, and on a machine where others work too one of them has to
+    be given a core first: a tour of 100 cities took 52 s instead of 4 beside two busy processes.
+    """
+    global _apart
+    if _apart or not small:
+        yield
+        return
+    _apart = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(_apart)
+        _apart = 0
+
+
 def in_chunks(kernel: Callable[[int, int], object], count: int, work: float = 1e9) -> None:
     """Call ``kernel(low, high)`` on consecutive pieces of range(count), in several threads.
 
     ``work`` is a rough number of elementary operations; each piece should have some 10^5 of them. There are more pieces than
     threads, and who is done takes the next, because one of the cores may have other things to do.
     """
-    threads = torch.get_num_threads()
+    threads = _apart or torch.get_num_threads()
     pieces = max(1, min(4 * threads if threads > 1 else 1, count, int(work / 3e5)))
     if pieces == 1:
         kernel(0, count)
@@ -75,7 +97,7 @@ def in_chunks(kernel: Callable[[int, int], object], count: int, work: float = 1e
         except BaseException as error:  # must not leave a thread of OpenMP
             failed.append(error)
 
-    if _team is not None:
+    if _team is not None and not _apart:
         _team(_Task(take), None, min(threads, pieces), 0)
     else:
         _in_python_threads(take, min(threads, pieces) - 1)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from .solution import Runs, Solution
     from .watch import Step
 
+SMALL = 300  # items: below, one step of annealing is too little work to share among threads
+
 
 def solve(
     problem: Layout | Callable[[Tensor], Tensor],
@@ -46,6 +48,8 @@ def solve(
     import torch
 
     from ..errors import whole
+    from ..operators._threads import small_steps
+    from ..structure.layouts import Grid
     from . import checks
     from .solution import Solution
     from .watch import Watch
@@ -58,7 +62,8 @@ def solve(
         "runs": checks.count(runs),
         "generator": torch.Generator().manual_seed(whole("seed", seed, 0)),
     }
-    with Watch(checks.limit(time_limit), callback) as watch, torch.no_grad():
+    small = n <= SMALL and not isinstance(problem, Grid) and costs is not None
+    with Watch(checks.limit(time_limit), callback) as watch, torch.no_grad(), small_steps(small):
         found: Runs = chosen(watch=watch, **options)
         polished = _polish(problem, costs, found, options["allowed"]) if polish else (None, None)
     best = int(found.energies.argmin())
