@@ -72,7 +72,7 @@ def solve_cycle(
     if layout.n <= TINY:
         return solve_tiny(layout, cost, allowed)
     if allowed is None and _constant(cost):  # all tours are equally good, and there is no scale to anneal by
-        order = torch.arange(layout.n).unsqueeze(0)
+        order = torch.arange(layout.n).repeat(runs or default_runs(layout.n), 1)
         soft = to_matrix(order[0], torch.float32)
         return Runs(order, layout.energy(order, cost), soft, torch.full((layout.n,), 1 / layout.n), 1.0)
     recipe = recipe or (Tours() if layout.n <= LARGE else Tours(pace=Pace(step=0.008)))
