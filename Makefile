@@ -36,6 +36,7 @@ bench: $(READY)  ## speed and memory of the operator and of a training step
 bars: $(READY)   ## what the solver reaches on real data: make bars DATA=folder (takes an hour or more)
 	@test -n "$(DATA)" || { echo "say where the data is: make bars DATA=folder"; exit 1; }
 	for problem in tours qap jigsaw strips seriation; do $(BIN)/python benchmarks/solve_$$problem.py --data $(DATA) || exit 1; done
+	$(BIN)/python benchmarks/reference_tours.py --data $(DATA)
 	$(BIN)/python benchmarks/solve_growth.py && $(BIN)/python benchmarks/solve_temperature.py && $(BIN)/python benchmarks/solve_qap.py --generated
 
 learn: $(READY)  ## what training reaches: make learn DATA=folder (hours; goes on where it stopped)
