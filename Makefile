@@ -46,7 +46,7 @@ learn: $(READY)  ## what training reaches: make learn DATA=folder (hours; goes o
 	$(BIN)/python benchmarks/learn_tours.py --data $(DATA)
 
 report: $(READY) ## tables, figures and a page of the paper's numbers beside ours, from results/
-	$(BIN)/unshuffle report
+	$(BIN)/unshuffle report --out unshuffle-report
 
 paper-numbers: $(READY)  ## the numbers that docs/choosing.md, concepts.md and reproducing.md quote
 	for study in mechanism baselines controller choosing; do $(BIN)/python benchmarks/$$study.py || exit 1; done

@@ -62,7 +62,7 @@ def reproduce(
     Every run is a file in the store, so an interrupted table goes on where it stopped. Failed runs are kept with their
     error and stop nothing.
 
-    Example: unshuffle reproduce sorting --scale smoke --store /tmp/runs
+    Example: unshuffle reproduce sorting --scale smoke --store runs
     """
     from ..paper.executor import Local, not_yet_computed
     from ..paper.store import SCALES, Store

@@ -6,18 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from torch import Tensor, nn
-
-from ..learn.batches import Batches
-from ..learn.descent import Descent
-from ..learn.objective import Loss
-from ..metrics import order_tau
 from ..relaxations.ot4p import OT4P
 from ..tasks.sorting import Sorting
 from ..temperature import Anneal
 from .run import Planned, Scale, Training
 from .sorting import EPOCHS, RANGES
 from .store import Place
+from .variant import SortingVariant
 
 # tau 1 to 0.2: from the rotation itself to near a permutation. The paper swept the schedule and does not give it.
 SCHEDULE = (1.0, 5.0)
@@ -30,56 +25,13 @@ BUDGETS: dict[Scale, dict[int, tuple[int, int]]] = {
 
 
 @dataclass(frozen=True)
-class SortingByRotation:
+class SortingByRotation(SortingVariant):
     """`Sorting` with OT4P in the place of Gumbel-Sinkhorn."""
 
     TASK: ClassVar[str] = "sorting-by-rotation"
 
-    sorting: Sorting
-
-    @property
-    def epochs(self) -> int:
-        return self.sorting.epochs
-
-    @property
-    def samples(self) -> int:
-        return 1  # nothing is random
-
-    @property
-    def seed(self) -> int:
-        return self.sorting.seed
-
-    def network(self) -> nn.Module:
-        return self.sorting.network()
-
     def relax(self) -> OT4P:
         return OT4P(Anneal(*SCHEDULE, self.epochs), seed=self.seed)
-
-    def loss(self) -> Loss:
-        return self.sorting.loss()
-
-    def descent(self) -> Descent:
-        return self.sorting.descent()
-
-    def batches(self) -> Batches:
-        return self.sorting.batches()
-
-    def held_out(self) -> Tensor:
-        return self.sorting.held_out()
-
-    def measures(self, network: nn.Module) -> dict[str, float]:
-        return {"tau": self._tau(network, self.held_out())}
-
-    def test(self, network: nn.Module) -> dict[str, float]:
-        return {"tau": self._tau(network, self.sorting.test_set())}
-
-    def known(self) -> None:
-        """No confidence is asked of it."""
-
-    def _tau(self, network: nn.Module, lists: Tensor) -> float:
-        device = next(network.parameters()).device
-        order = self.relax().decode(network(lists.to(device))).cpu()
-        return order_tau(order, lists.squeeze(-1).argsort(-1)).mean().item()
 
 
 def ot4p(scale: Scale, seeds: Sequence[int]) -> list[Planned]:

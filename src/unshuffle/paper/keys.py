@@ -8,16 +8,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..learn.batches import Batches, mixed
-from ..learn.descent import Descent
-from ..learn.objective import Loss
+from ..learn.batches import mixed
 from ..metrics import order_tau
 from ..networks import KeyScorer
 from ..operators.assignment import assign
 from ..relaxations.neuralsort import NeuralSort
-from ..tasks.sorting import Sorting
 from ..temperature import Anneal, Constant
 from .run import Means, Outcome
+from .variant import SortingVariant
 
 # the paper sweeps temperatures and does not say which; decades around its own range
 BETAS = (0.1, 1.0, 10.0, 100.0, 1000.0)
@@ -57,25 +55,12 @@ class UntrainedKeys:
 
 
 @dataclass(frozen=True)
-class SortingByKeys:
+class SortingByKeys(SortingVariant):
     """The paper's "trained NS": a network gives one key per number, NeuralSort relaxes the sort by key, same loss and schedule."""
 
     TASK: ClassVar[str] = "sorting-by-keys"
 
-    sorting: Sorting
     as_published: bool
-
-    @property
-    def epochs(self) -> int:
-        return self.sorting.epochs
-
-    @property
-    def samples(self) -> int:
-        return 1  # nothing is random
-
-    @property
-    def seed(self) -> int:
-        return self.sorting.seed
 
     def network(self) -> nn.Module:
         return KeyScorer(standardise=self.sorting.standardise)
@@ -84,29 +69,3 @@ class SortingByKeys:
         temperature = self.sorting.temperature
         schedule = Anneal(temperature.start, temperature.end, temperature.epochs)
         return NeuralSort(schedule, self.as_published)
-
-    def loss(self) -> Loss:
-        return self.sorting.loss()
-
-    def descent(self) -> Descent:
-        return self.sorting.descent()
-
-    def batches(self) -> Batches:
-        return self.sorting.batches()
-
-    def held_out(self) -> Tensor:
-        return self.sorting.held_out()
-
-    def measures(self, network: nn.Module) -> dict[str, float]:
-        return {"tau": self._tau(network, self.held_out())}
-
-    def test(self, network: nn.Module) -> dict[str, float]:
-        return {"tau": self._tau(network, self.sorting.test_set())}
-
-    def known(self) -> None:
-        """No confidence is asked of it."""
-
-    def _tau(self, network: nn.Module, lists: Tensor) -> float:
-        device = next(network.parameters()).device
-        order = self.relax().decode(network(lists.to(device))).cpu()
-        return order_tau(order, lists.squeeze(-1).argsort(-1)).mean().item()
