@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ..tasks.sorting import Sorting
 from .keys import SortingByKeys, UntrainedKeys
-from .run import Planned, Run, Scale, Training
+from .run import Planned, Scale, Training
 from .store import Place
 
 RANGES = {"[0, 1]": (0.0, 1.0), "[10, 11]": (10.0, 11.0)}
@@ -26,12 +26,12 @@ class Block:
     patience: int | None = None
     strong: bool = False  # our recipe; else the paper's protocol, all methods
     seeds: int | None = None
+    others: int | None = None  # epochs of the rows beside the comparison of temperatures; None: as many
 
-    @property
-    def cut(self) -> str:
+    def cut(self, epochs: int) -> str:
         if self.strong:
             return ""
-        short = [f"{self.epochs} of {EPOCHS} epochs"] * (self.epochs < EPOCHS)
+        short = [f"{epochs} of {EPOCHS} epochs"] * (epochs < EPOCHS)
         short += [f"{self.lists:,} of 10,000 training lists"] * (self.lists < 10_000)
         return ", ".join(short)
 
@@ -42,9 +42,9 @@ BLOCKS: dict[Scale, tuple[Block, ...]] = {
     "cpu": (
         Block((100, 300), epochs=12, strong=True),
         Block((5, 10), patience=PATIENCE),
-        Block((50,), epochs=60, patience=PATIENCE),
+        Block((50,), epochs=60, patience=PATIENCE, others=20),
         Block((1000,), epochs=12, strong=True, seeds=1),
-        Block((100,), epochs=20),
+        Block((100,), epochs=20, others=8),
     ),
     "paper": (
         Block((5, 10, 50, 100, 200, 300)),
@@ -67,7 +67,8 @@ def sorting(scale: Scale, seeds: Sequence[int] = (0, 1, 2)) -> list[Planned]:
                 for section, values in RANGES.items():
                     methods = _strong(n, values, seed, block) if block.strong else _paper(n, values, seed, block)
                     for row, run in methods:
-                        place = Place("sorting", section, row, str(n), seed, scale, block.cut)
+                        cut = block.cut(run.recipe.epochs)
+                        place = Place("sorting", section, row, str(n), seed, scale, cut)
                         planned.append(Planned(run, place))
     for n in UNTRAINED[scale]:
         for section, values in RANGES.items():
@@ -78,19 +79,20 @@ def sorting(scale: Scale, seeds: Sequence[int] = (0, 1, 2)) -> list[Planned]:
     return planned
 
 
-def _strong(n: int, values: tuple[float, float], seed: int, block: Block) -> Iterator[tuple[str, Run]]:
+def _strong(n: int, values: tuple[float, float], seed: int, block: Block) -> Iterator[tuple[str, Training]]:
     yield "strong recipe", Training(Sorting.strong(n, values, seed=seed, epochs=block.epochs))
 
 
-def _paper(n: int, values: tuple[float, float], seed: int, block: Block) -> Iterator[tuple[str, Run]]:
+def _paper(n: int, values: tuple[float, float], seed: int, block: Block) -> Iterator[tuple[str, Training]]:
     """Every method of the table on the same lists, and the control: a scalar lowered by the field's mean."""
 
-    def recipe(temperature: str = "global", supervised: bool = False) -> Sorting:
-        whole = Sorting.paper(n, values, temperature, seed, block.epochs, supervised)
+    def recipe(epochs: int, temperature: str = "global", supervised: bool = False) -> Sorting:
+        whole = Sorting.paper(n, values, temperature, seed, epochs, supervised)
         return replace(whole, lists=block.lists)
 
     for name in ("global", "adaptive", "matched"):
-        yield name, Training(recipe(name), block.patience)
-    yield "supervised", Training(recipe(supervised=True), block.patience)
+        yield name, Training(recipe(block.epochs, name), block.patience)
+    epochs = block.others or block.epochs
+    yield "supervised", Training(recipe(epochs, supervised=True), block.patience)
     for name, as_published in (("trained NeuralSort", False), ("trained NeuralSort, as published", True)):
-        yield name, Training(SortingByKeys(recipe(), as_published), block.patience)
+        yield name, Training(SortingByKeys(recipe(epochs), as_published), block.patience)
