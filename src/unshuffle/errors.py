@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 
@@ -12,9 +13,38 @@ class BadInput(ValueError):
 def whole(name: str, value: Any, least: int) -> int:
     """The value, if it is a whole number of at least ``least``; otherwise one sentence."""
     try:
-        fits = int(value) == value and value >= least
-    except (TypeError, ValueError, OverflowError):  # text, None, NaN, infinity
+        fits = not isinstance(value, bool) and int(value) == value and value >= least
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # text, None, NaN, infinity, several numbers
         fits = False
     if not fits:
-        raise BadInput(f"{name} must be a whole number of at least {least}, not {value!r}.")
+        raise BadInput(f"{name} must be a whole number of at least {least}, not {shown(value)}.")
     return int(value)
+
+
+def number(
+    name: str, value: Any, *, least: float | None = None, above: float | None = None, below: float | None = None
+) -> float:
+    """The value, if it is a finite number within these bounds; otherwise one sentence."""
+    try:
+        # text has a float too, but whoever writes "0.5" has mixed up something
+        real = math.nan if isinstance(value, (bool, str, bytes)) else float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        real = math.nan
+    low = least is None or real >= least
+    if not (math.isfinite(real) and low and (above is None or real > above) and (below is None or real < below)):
+        bounds = {"of at least": least, "above": above, "below": below}
+        words = " and ".join(f"{word} {bound:g}" for word, bound in bounds.items() if bound is not None)
+        raise BadInput(f"{name} must be a finite number{words and ' '}{words}, not {shown(value)}.")
+    return real
+
+
+def function(name: str, value: Any, example: str) -> None:
+    """Nothing, if the value can be called; otherwise one sentence."""
+    if not callable(value):
+        raise BadInput(f"{name} must be a function such as {example}, not {shown(value)}.")
+
+
+def shown(value: Any) -> str:
+    """A value in one line of an error."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."

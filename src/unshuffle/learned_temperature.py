@@ -12,8 +12,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from .errors import function, number
 from .operators.entropies import row_and_column_entropies
-from .shapes import BadInput
 from .temperature import Allowed, Beta, Combine, Field, MeanBeta, PerItem, Square, relative_field
 
 
@@ -35,6 +35,8 @@ class LearnedTemperature(nn.Module):
         combine: Combine = MeanBeta(),
     ) -> None:
         super().__init__()
+        number("max_boost", max_boost, above=0)
+        function("combine", combine, "us.MeanBeta()")
         self.max_boost, self.combine = max_boost, combine
         self.raw = nn.Parameter(
             torch.tensor(
@@ -67,6 +69,5 @@ class LearnedTemperature(nn.Module):
 
 
 def _logit(name: str, value: float, limit: float) -> float:
-    if not 0 < value < limit:
-        raise BadInput(f"the {name} to start with must lie strictly between 0 and {limit}, got {value}")
+    number(f"The {name} to start with", value, above=0, below=limit)
     return math.log(value / (limit - value))

@@ -11,7 +11,6 @@ where $\phi$ is one of `MeanBeta`, `MeanTau`, `Product`. A learned controller is
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -20,9 +19,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from .errors import function, number, whole
 from .operators.entropies import row_and_column_entropies
 from .operators.permutation import entropy, square
-from .shapes import BadInput
 
 Field = Float[Tensor, "... n n"]
 PerItem = Float[Tensor, "... n"]
@@ -66,7 +65,7 @@ class Constant:
     beta: Number
 
     def __post_init__(self) -> None:
-        _positive("a constant inverse temperature", self.beta)
+        number("A constant inverse temperature (beta = 1/tau)", self.beta, above=0)
 
     def __call__(self, epoch: Number = 0) -> Number:
         return self.beta
@@ -85,19 +84,15 @@ class Anneal:
     shape: Callable[[Number, Number, Number], Number] = LinearInBeta()
 
     def __post_init__(self) -> None:
-        _positive("the first inverse temperature", self.start)
-        _positive("the last inverse temperature", self.end)
-        if self.epochs < 1:
-            raise BadInput(f"annealing needs at least one epoch, got epochs={self.epochs}")
+        number("The first inverse temperature (beta = 1/tau)", self.start, above=0)
+        number("The last inverse temperature (beta = 1/tau)", self.end, above=0)
+        whole("The number of epochs to anneal in", self.epochs, 1)
+        function("The shape", self.shape, "us.LinearInBeta()")
 
     def __call__(self, epoch: Number = 0) -> Number:
+        number("epoch", epoch)
         t = min(max(epoch / max(self.epochs - 1, 1), 0.0), 1.0)
         return self.shape(self.start, self.end, t)
-
-
-def _positive(what: str, value: Number) -> None:
-    if not (value > 0 and math.isfinite(value)):
-        raise BadInput(f"{what} must be a positive number (beta = 1/tau), got {value}")
 
 
 UNIT = Constant(1.0)
@@ -117,8 +112,7 @@ class ExcessEntropy:
     threshold: Number = 0.7
 
     def __post_init__(self) -> None:
-        if not 0 <= self.threshold < 1:
-            raise BadInput(f"the entropy threshold H0 must be in [0, 1), got {self.threshold}")
+        number("The entropy threshold H0", self.threshold, least=0, below=1)
 
     def __call__(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerItem]:
         rows, columns = row_and_column_entropies(Q, allowed)
@@ -161,6 +155,9 @@ class DegreeViolation:
     """
 
     normalise: Callable[[PerItem], PerItem] = ByBound()
+
+    def __post_init__(self) -> None:
+        function("normalise", self.normalise, "ByBound()")
 
     def __call__(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerItem]:
         violation = 2 * (Q * Q.roll(-1, dims=-1)).sum(-1)
@@ -235,10 +232,9 @@ class LocalTemperature:
     combine: Combine = MeanBeta()
 
     def __post_init__(self) -> None:
-        if not (self.max_boost >= 0 and math.isfinite(self.max_boost)):
-            raise BadInput(f"max_boost must be a finite number >= 0, got {self.max_boost}")
-        if not callable(self.signal):
-            raise BadInput(f"The signal is a function such as us.ExcessEntropy(0.7), not {self.signal!r}.")
+        number("max_boost", self.max_boost, least=0)
+        function("The signal", self.signal, "us.ExcessEntropy(0.7)")
+        function("combine", self.combine, "us.MeanBeta()")
 
     def factors(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerItem]:
         """The scalings $s$ of rows and columns, each within [1, 1 + max_boost]."""
@@ -247,6 +243,8 @@ class LocalTemperature:
         return 1 + self.max_boost * rows.clamp(0, 1), 1 + self.max_boost * columns.clamp(0, 1)
 
     def __call__(self, Q: Square, beta0: Beta, allowed: Allowed | None = None) -> Field:
+        if not isinstance(beta0, Tensor):
+            number("beta", beta0, above=0)
         field = relative_field(self, Q, allowed)
         wants_gradient = field.requires_grad or (isinstance(beta0, Tensor) and beta0.requires_grad)
         return (
@@ -273,6 +271,10 @@ class MatchedScalar:
 
     local: Controller
     combine: Combine = MeanBeta()
+
+    def __post_init__(self) -> None:
+        function("local", self.local, "us.LocalTemperature()")
+        function("combine", self.combine, "us.MeanBeta()")
 
     @property
     def max_boost(self) -> Number:

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..errors import BadInput
+from ..errors import BadInput, shown
 from ._transforms import in_transform
 
 M0, M1 = 0xD2511F53, 0xCD9E8D57  # multipliers and key steps of Philox4x32
@@ -46,6 +46,8 @@ SILENT = Noise()
 
 def new_key(generator: torch.Generator | None) -> tuple[int, int]:
     """64 fresh bits from a torch generator (the default one if None)."""
+    if not isinstance(generator, torch.Generator | None):
+        raise BadInput(f"generator must be a torch.Generator, not {shown(generator)}.")
     device = "cpu" if generator is None else generator.device
     words = torch.randint(0, 2**32, (2,), generator=generator, device=device)
     if in_transform(words):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..errors import BadInput, whole
+from ..errors import BadInput, function, number, shown, whole
 from ..shapes import Mask, Scores
 from ._engine import perturbed_sinkhorn
 from ._philox import SILENT, Noise, new_key
@@ -45,11 +44,11 @@ def gumbel_sinkhorn(
     _check_iterations(iterations, None)
     if samples is not None:
         whole("samples", samples, 1)
-    if not (math.isfinite(noise) and noise >= 0):
-        raise BadInput(f"noise must be a number of at least 0, not {noise!r}.")
+    number("noise", noise, least=0)
     beta = as_beta(beta, scores)
     scores = masked(scores, allowed)
     if local is not None:
+        function("local", local, "us.LocalTemperature()")
         with torch.no_grad():
             settled = perturbed_sinkhorn(scores.detach(), beta.detach(), iterations=iterations)
         beta = as_beta(local(settled, beta, allowed), scores)
@@ -66,7 +65,10 @@ def _place(scores: Tensor, share: tuple[int, int] | None) -> tuple[int, int]:
     """First matrix and number of matrices of the whole batch, as ``Noise`` counts them."""
     if share is None:
         return 0, 0
-    first, total = share
+    try:
+        first, total = (int(entry) for entry in share)
+    except (TypeError, ValueError):
+        raise BadInput(f"share must be two whole numbers, (first, total), not {shown(share)}.") from None
     entries = len(scores) if scores.ndim > 2 else 1
     if not 0 <= first <= first + entries <= total:
         raise BadInput(
@@ -79,9 +81,7 @@ def _place(scores: Tensor, share: tuple[int, int] | None) -> tuple[int, int]:
 def as_beta(beta: float | Tensor, scores: Tensor) -> Tensor:
     """beta as a tensor that broadcasts to the scores; positive and finite where that is free to check."""
     if not isinstance(beta, Tensor):
-        if not (math.isfinite(beta) and beta > 0):
-            raise BadInput(f"beta (the inverse temperature) must be positive and finite, not {beta!r}.")
-        return scores.new_tensor(float(beta))
+        return scores.new_tensor(number("beta (the inverse temperature)", beta, above=0))
     try:
         fits = torch.broadcast_shapes(beta.shape, scores.shape) == scores.shape
     except RuntimeError:

@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
-from ..shapes import BadInput, Mask, Order, SoftPermutation
+from ..errors import BadInput, shown
+from ..shapes import Mask, Order, SoftPermutation
 from ._tau import tau_kernel
 from ._threads import in_chunks
 from ._transforms import outside_graphs
@@ -41,8 +42,7 @@ def inverse(order: Order) -> Order:
 def to_matrix(order: Order, dtype: torch.dtype | None = None) -> Float[Tensor, "*batch n n"]:
     """The hard permutation matrix with ``P[order[j], j] = 1``."""
     n = whole_numbers(order).shape[-1]
-    if order.numel() and not 0 <= int(order.min()) <= int(order.max()) < n:
-        raise BadInput(f"An order of {n} items must hold numbers from 0 to {n - 1}, but this one has others.")
+    order_of(n, order)
     one_hot = torch.zeros(*order.shape, n, dtype=dtype or torch.get_default_dtype(), device=order.device)
     return one_hot.scatter_(-1, order.unsqueeze(-1).long(), 1).transpose(-1, -2)
 
@@ -54,6 +54,8 @@ def entropy(soft: SoftPermutation, dim: int = -1, allowed: Mask | None = None) -
     entropy 1; a row with a single place has 0.
     """
     clamped = square(soft, "A soft permutation").clamp_min(EPS)
+    if not isinstance(dim, int) or dim not in (-1, -2):
+        raise BadInput(f"dim must be -1 (entropies of rows) or -2 (of columns), not {shown(dim)}.")
     terms = -clamped * clamped.log()
     if allowed is None:
         scale = math.log(soft.shape[dim])
@@ -110,6 +112,15 @@ def whole_numbers(order: Tensor) -> Tensor:
     if not isinstance(order, Tensor) or order.ndim < 1 or order.dtype not in (torch.int64, torch.int32):
         kind = f"{order.dtype} of shape {tuple(order.shape)}" if isinstance(order, Tensor) else type(order).__name__
         raise BadInput(f"An order must be a tensor (..., n) of whole numbers, the item at each position, not {kind}.")
+    return order
+
+
+def order_of(n: int, order: Tensor) -> Tensor:
+    """The same order if it is one of ``n`` items: whole numbers (..., n) from 0 to n - 1; otherwise one sentence."""
+    if whole_numbers(order).shape[-1] != n:
+        raise BadInput(f"An order of {n} items is expected, but one of {order.shape[-1]} came.")
+    if order.numel() and not 0 <= int(order.min()) <= int(order.max()) < n:
+        raise BadInput(f"An order of {n} items must hold numbers from 0 to {n - 1}, but this one has others.")
     return order
 
 

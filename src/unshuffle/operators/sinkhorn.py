@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import BadInput, whole
+from ..errors import number, whole
 from ..shapes import Mask, Scores, SoftPermutation
 from ._engine import perturbed_sinkhorn
 from ._transforms import outside_graphs
@@ -30,5 +30,5 @@ def sinkhorn(
 
 def _check_iterations(iterations: int, tolerance: float | None) -> None:
     whole("iterations", iterations, 1)
-    if tolerance is not None and not tolerance > 0:
-        raise BadInput(f"tolerance must be positive, not {tolerance!r}.")
+    if tolerance is not None:
+        number("tolerance", tolerance, above=0)

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from ..errors import BadInput, function, number, whole
+from ..operators._transforms import in_transform
 from ..operators.assignment import assign, masked
 from ..operators.gumbel import gumbel_sinkhorn
 from ..operators.permutation import square
 from ..operators.sinkhorn import sinkhorn
-from ..shapes import BadInput, Scores
+from ..shapes import Scores
 from ..temperature import UNIT, Controller, FieldReport, Schedule, diagnose
 from .protocol import MaskOrNone, Number, Orders, Share, SoftPermutations, with_samples
 
@@ -31,12 +33,12 @@ class GumbelSinkhorn:
     adapt_from: int = 0
 
     def __post_init__(self) -> None:
-        if self.iterations < 1:
-            raise BadInput(f"Sinkhorn needs at least one iteration, got {self.iterations}")
-        if self.adapt_from < 0:
-            raise BadInput(f"adaptation starts at an epoch >= 0, got adapt_from={self.adapt_from}")
-        if not callable(self.schedule):
-            raise BadInput(f"The schedule gives beta by epoch: write us.Constant({self.schedule}), or us.Anneal(...).")
+        function("The schedule (beta by epoch)", self.schedule, "us.Constant(0.5)")
+        if self.local is not None:
+            function("local", self.local, "us.LocalTemperature()")
+        whole("iterations", self.iterations, 1)
+        whole("adapt_from", self.adapt_from, 0)
+        number("noise", self.noise, least=0)
 
     def __call__(
         self,
@@ -48,6 +50,7 @@ class GumbelSinkhorn:
         allowed: MaskOrNone = None,
         share: Share = None,
     ) -> SoftPermutations:
+        number("epoch", epoch)
         return gumbel_sinkhorn(
             scores,
             beta=self.schedule(epoch),
@@ -83,6 +86,9 @@ class ColumnSoftmax:
 
     schedule: Schedule = UNIT
 
+    def __post_init__(self) -> None:
+        function("The schedule (beta by epoch)", self.schedule, "us.Constant(0.5)")
+
     def __call__(
         self,
         scores: Scores,
@@ -102,4 +108,7 @@ class ColumnSoftmax:
 def softmax_over_items(logits: Tensor, allowed: MaskOrNone = None) -> SoftPermutations:
     """Softmax down each column (position), over the allowed items."""
     # the lowest finite number, not -inf: its gradient is 0, never NaN
-    return torch.softmax(masked(logits, allowed, torch.finfo(logits.dtype).min), dim=-2)
+    soft = torch.softmax(masked(logits, allowed, torch.finfo(logits.dtype).min), dim=-2)
+    if not (torch.compiler.is_compiling() or in_transform(soft)) and bool(soft.detach().sum().isnan()):
+        raise BadInput("The soft permutation came out as NaN: scores and keys must be finite, and times beta still so.")
+    return soft

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..errors import BadInput
+from ..errors import BadInput, function
 from ..operators.assignment import assign
 from ..temperature import UNIT, Schedule
 from .gumbel_sinkhorn import softmax_over_items
@@ -29,6 +29,9 @@ class NeuralSort:
 
     schedule: Schedule = UNIT
     as_published: bool = False
+
+    def __post_init__(self) -> None:
+        function("The schedule (beta by epoch)", self.schedule, "us.Constant(0.5)")
 
     def __call__(
         self,
@@ -70,7 +73,8 @@ def sort_logits(keys: Keys) -> Float[Tensor, "... n n"]:
 
 def decode_keys(keys: Keys, allowed: MaskOrNone = None) -> Orders:
     """The items by ascending key; with a mask, the best allowed assignment of that sort."""
+    if not bool(torch.isfinite(checked_keys(keys)).all()):
+        raise BadInput("A sort takes finite keys, but some are NaN or infinite.")
     if allowed is None:
-        checked_keys(keys)
         return torch.argsort(keys.detach(), dim=-1, stable=True)
     return assign(sort_logits(keys.detach()), allowed)

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from scipy.linalg import schur
 from torch import Tensor
 
+from ..errors import function, whole
 from ..operators.assignment import assign
 from ..operators.permutation import square, to_matrix
 from ..shapes import BadInput, Scores
@@ -37,6 +38,12 @@ class OT4P:
     base: Float[Tensor, "n n"] | None = None
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        function("The schedule (beta by epoch)", self.schedule, "us.Constant(2.0)")
+        whole("seed", self.seed, 0)
+        if self.base is not None:
+            square(self.base, "The base")
+
     def __call__(
         self,
         scores: Scores,
@@ -57,6 +64,8 @@ class OT4P:
         r"""$O = B \exp(A)$, $A = \mathrm{triu}(S, 1) - \mathrm{triu}(S, 1)^T$: the lower triangle of the scores is unused."""
         upper = square(scores).triu(1)
         base = rotated_base(scores.shape[-1], self.seed) if self.base is None else self.base
+        if base.shape[-1] != scores.shape[-1]:
+            raise BadInput(f"The base is for {base.shape[-1]} items, but the scores are of {scores.shape[-1]}.")
         return base.to(scores) @ torch.matrix_exp(upper - upper.mT)
 
     def moved(self, scores: Float[Tensor, "n n"]) -> tuple[OT4P, Float[Tensor, "n n"]]:

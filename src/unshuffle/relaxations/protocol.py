@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from ..errors import whole
 from ..operators.assignment import assign
 from ..operators.permutation import to_matrix
 
@@ -48,7 +49,10 @@ class Relaxation(Protocol):
 
 def with_samples(P: SoftPermutations, samples: int | None) -> SoftPermutations:
     """The leading dimension of a relaxation that draws nothing."""
-    return P if samples is None else P.unsqueeze(0)
+    if samples is None:
+        return P
+    whole("samples", samples, 1)
+    return P.unsqueeze(0)
 
 
 def hardened(P: SoftPermutations, allowed: MaskOrNone = None) -> SoftPermutations:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ..shapes import BadInput
+from ..errors import function, number
 from ..temperature import UNIT, Schedule
 from .gumbel_sinkhorn import softmax_over_items
 from .neuralsort import Keys, checked_keys, decode_keys
@@ -24,8 +24,8 @@ class SoftSort:
     power: Number = 1.0
 
     def __post_init__(self) -> None:
-        if self.power < 1:
-            raise BadInput(f"SoftSort's power must be at least 1 (below, ties have no gradient), got {self.power}")
+        function("The schedule (beta by epoch)", self.schedule, "us.Constant(0.5)")
+        number("SoftSort's power", self.power, least=1)  # below, ties have no gradient
 
     def __call__(
         self,

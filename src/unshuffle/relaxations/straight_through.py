@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..errors import function
 from .protocol import MaskOrNone, Number, Orders, Relaxation, Share, SoftPermutations, hardened
 
 
@@ -15,6 +16,9 @@ class StraightThrough:
     """Any relaxation, made hard: the loss sees a true permutation of the items, the network the gradient of `soft`."""
 
     soft: Relaxation
+
+    def __post_init__(self) -> None:
+        function("soft", self.soft, "us.GumbelSinkhorn()")
 
     def __call__(
         self,
