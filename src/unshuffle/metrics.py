@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from .operators.permutation import inverse, kendall_tau
-from .shapes import BadInput, Order
+from .errors import BadInput, shown, whole
+from .operators.permutation import inverse, kendall_tau, order_of, whole_numbers
+from .shapes import Order
 from .structure.layouts import Grid
 
 PerList = Float[Tensor, "*batch"]
@@ -23,7 +24,7 @@ def order_tau(order: Order, truth: Order) -> PerList:
 
 def canonical_tour(order: Order) -> Order:
     """The same closed tour, started at item 0 and walked towards the smaller of its two neighbours."""
-    n = order.shape[-1]
+    n = whole_numbers(order).shape[-1]
     start = (order == 0).int().argmax(-1, keepdim=True)
     steps = torch.arange(n, device=order.device)
     forward = order.gather(-1, (start + steps) % n)
@@ -35,7 +36,7 @@ def canonical_tour(order: Order) -> Order:
 
 def tour_kendall_tau(order: Order, truth: Order) -> PerList:
     """Kendall tau of two tours, each started at item 0, the better of the two walking directions."""
-    n = order.shape[-1]
+    n = whole_numbers(order).shape[-1]
     ours, theirs = canonical_tour(order), canonical_tour(truth)
     steps = -torch.arange(n, device=order.device) % n
     return torch.maximum(order_tau(ours, theirs), order_tau(ours[..., steps], theirs))
@@ -43,12 +44,18 @@ def tour_kendall_tau(order: Order, truth: Order) -> PerList:
 
 def direct_accuracy(order: Order, truth: Order) -> PerList:
     """Share of positions with the right item (jigsaws: tiles in place)."""
-    return (order == truth).float().mean(-1)
+    return _right(order, truth).float().mean(-1)
 
 
 def perfect_accuracy(order: Order, truth: Order) -> PerList:
     """1 where every item is in place, else 0; its mean over puzzles is the share of perfect reconstructions."""
-    return (order == truth).all(-1).float()
+    return _right(order, truth).all(-1).float()
+
+
+def _right(order: Order, truth: Order) -> Bool[Tensor, "*batch n"]:
+    if whole_numbers(order).shape[-1] != whole_numbers(truth).shape[-1]:
+        raise BadInput(f"The orders have different lengths, {order.shape[-1]} and {truth.shape[-1]}.")
+    return order == truth
 
 
 def neighbour_accuracy(order: Order, truth: Order, grid: Grid) -> PerList:
@@ -56,8 +63,10 @@ def neighbour_accuracy(order: Order, truth: Order, grid: Grid) -> PerList:
 
     A picture that is assembled right but shifted keeps most of this and none of its direct accuracy.
     """
-    if order.shape[-1] != grid.n:
-        raise BadInput(f"{grid} has {grid.n} positions, but the order has {order.shape[-1]} items.")
+    if not isinstance(grid, Grid):
+        raise BadInput(f"The grid must be a layout such as us.Grid(3, 4), not {shown(grid)}.")
+    order_of(grid.n, order)
+    order_of(grid.n, truth)
     if grid.n == 1:
         return torch.ones(order.shape[:-1], device=order.device)
     row, column = inverse(order) // grid.width, inverse(order) % grid.width
@@ -88,8 +97,8 @@ def mask_only_tau(n: int, anchors: int) -> float:
     are two random places among the others, on the same side of the anchor with expectation 1/3 (summed over places). So
     $\binom k2 + km(\frac1m + (1-\frac1m)\frac13)$ over $\binom n2$. The paper's Monte Carlo: 0.029, 0.126, 0.189.
     """
-    if not 0 <= anchors <= n:
-        raise BadInput(f"there can be 0 to {n} anchors among {n} items, got {anchors}.")
+    if whole("anchors", anchors, 0) > whole("n", n, 1):
+        raise BadInput(f"There can be 0 to {n} anchors among {n} items, got {anchors}.")
     if n < 2:
         return 1.0
     return min(1.0, anchors * (2 * n + anchors + 1) / (3 * n * (n - 1)))

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..shapes import Items
-from .items import ItemScores, standardised
+from ..shapes import BadInput, Items
+from .items import ItemScores, sizes, standardised
 
 
 class ContextScorer(nn.Module):
@@ -27,6 +27,9 @@ class ContextScorer(nn.Module):
         self, features: int = 1, width: int = 64, heads: int = 4, layers: int = 2, encoder: nn.Module | None = None
     ) -> None:
         super().__init__()
+        sizes(features=features, width=width, heads=heads, layers=layers)
+        if width % heads:
+            raise BadInput(f"The width must be a multiple of the heads, but {width} is none of {heads}.")
         self.enter = nn.Sequential(*([] if encoder is None else [encoder]), nn.Linear(features, width))
         self.layers = nn.ModuleList(
             nn.TransformerEncoderLayer(width, heads, 2 * width, dropout=0.0, batch_first=True, norm_first=True)

@@ -5,9 +5,24 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from ..errors import BadInput, shown, whole
 from ..shapes import Items
 
 ItemScores = Float[Tensor, "*batch n positions"]
+
+
+def sizes(**named: int) -> None:
+    """Nothing, if all of them are whole numbers of at least 1; otherwise one sentence."""
+    for name, size in named.items():
+        whole(name, size, 1)
+
+
+def tile_of(tile: tuple[int, int, int]) -> tuple[int, int, int]:
+    """The same tile if it is (channels, height, width); otherwise one sentence."""
+    if not isinstance(tile, (tuple, list)) or len(tile) != 3:
+        raise BadInput(f"tile must be (channels, height, width), not {shown(tile)}.")
+    colours, height, width = (whole("An entry of tile (channels, height, width)", size, 1) for size in tile)
+    return colours, height, width
 
 
 def count_parameters(network: nn.Module) -> int:
@@ -37,6 +52,7 @@ class ItemScorer(nn.Module):
 
     def __init__(self, positions: int, features: int = 1, hidden: int = 64, standardise: bool = False) -> None:
         super().__init__()
+        sizes(positions=positions, features=features, hidden=hidden)
         self.standardise = standardise
         self.layers = nn.Sequential(
             _glorot(nn.Linear(features, hidden)), nn.ReLU(), _glorot(nn.Linear(hidden, positions))

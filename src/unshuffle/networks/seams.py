@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ..shapes import BadInput, Items
 from ..structure.seams import seam_affinities
-from .items import ItemScores
+from .items import ItemScores, sizes, tile_of
 
 Hidden = Float[Tensor, "*batch n hidden"]
 Pairs = Float[Tensor, "*batch n n"]
@@ -44,7 +44,8 @@ class SeamScorer(nn.Module):
         self, positions: int, tile: tuple[int, int, int], width: int = 64, layers: int = 6, thumbnail: int = 6
     ) -> None:
         super().__init__()
-        self.tile = tile
+        sizes(positions=positions, width=width, layers=layers, thumbnail=thumbnail)
+        self.tile = tile = tile_of(tile)
         self.thumbnail = nn.Sequential(nn.AdaptiveAvgPool2d(thumbnail), nn.Flatten())
         self.enter = nn.Linear(tile[0] * thumbnail**2 + 4, width)
         self.layers = nn.ModuleList(AskNeighbours(width) for _ in range(layers))

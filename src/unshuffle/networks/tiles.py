@@ -7,7 +7,7 @@ import math
 from torch import nn
 
 from ..shapes import BadInput, Items
-from .items import ItemScores
+from .items import ItemScores, sizes, tile_of
 
 
 class TileScorer(nn.Module):
@@ -18,8 +18,8 @@ class TileScorer(nn.Module):
 
     def __init__(self, positions: int, tile: tuple[int, int, int], channels: int = 64) -> None:
         super().__init__()
-        colours, height, width = tile
-        self.tile = tile
+        sizes(positions=positions, channels=channels)
+        self.tile = colours, height, width = tile_of(tile)
         self.picture = nn.Sequential(
             nn.Conv2d(colours, channels, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2, ceil_mode=True), nn.Flatten()
         )

@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from ..errors import number
 from ..structure.energies import pair_distances
-from .items import ItemScores
+from .items import ItemScores, sizes
 
 Points = Float[Tensor, "*batch n 2"]
 Hidden = Float[Tensor, "*batch n hidden"]
@@ -69,6 +70,11 @@ class TourScorer(nn.Module):
         logit_limit: float | None = None,
     ) -> None:
         super().__init__()
+        sizes(positions=positions, hidden=hidden, layers=layers)
+        number("rescale", rescale, above=0)
+        number("locality", locality, above=0)
+        if logit_limit is not None:
+            number("logit_limit", logit_limit, above=0)
         self.rescale, self.locality, self.logit_limit = rescale, locality, logit_limit
         self.enter = nn.Linear(2, hidden)
         self.layers = nn.ModuleList(ScatteringAttention(hidden) for _ in range(layers))

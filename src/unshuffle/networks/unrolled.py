@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from ..errors import BadInput, shown
 from ..structure.energies import pair_distances
-from .items import ItemScores
+from .items import ItemScores, sizes
 
 Points = Float[Tensor, "*batch n 2"]
 Bins = Float[Tensor, "batch bins n"]
@@ -40,6 +41,9 @@ class UnrolledAnnealer(nn.Module):
 
     def __init__(self, steps: tuple[int, int, int] = (10, 10, 30), knots: int = 4, sweeps: int = 5) -> None:
         super().__init__()
+        if not isinstance(steps, (tuple, list)) or len(steps) != 3:
+            raise BadInput(f"steps must be three numbers: first, middle and last level, not {shown(steps)}.")
+        sizes(knots=knots, sweeps=sweeps, **{f"steps[{k}]": count for k, count in enumerate(steps)})
         self.steps, self.sweeps = steps, sweeps
         ends = torch.tensor(BY_HAND)
         self.schedule = nn.Parameter(ends[..., :1] + (ends[..., 1:] - ends[..., :1]) * torch.linspace(0, 1, knots))

@@ -13,9 +13,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..errors import BadInput, number, shown
 from ..operators.permutation import square
-from ..shapes import BadInput, SoftPermutation
-from .layouts import Graph, Layout
+from ..shapes import SoftPermutation
+from .layouts import Cycle, Graph, Grid, Layout, Path, pair_costs
 
 PairCost = Float[Tensor, "... items items"]
 PerList = Float[Tensor, "*batch"]
@@ -26,27 +27,19 @@ def expected_energy(layout: Layout, P: SoftPermutation, cost: PairCost | Sequenc
 
     One matrix product per relation forwards, and one backwards if the cost needs no gradient. (`Graph`: two and two.)
     """
+    if not isinstance(layout, (Path, Cycle, Grid, Graph)):
+        raise BadInput(f"An energy needs a layout such as us.Path(n), not {shown(layout)}.")
     if square(P, "A soft permutation").shape[-1] != layout.n:
         raise BadInput(f"The layout has {layout.n} positions, but the soft permutation has {P.shape[-1]}.")
     if isinstance(layout, Graph):
-        (D,) = _costs(layout, cost, 1)
+        (D,) = pair_costs(layout, cost, 1)
         return (P * (D @ P @ layout.weights.to(P).mT)).sum((-2, -1))
     relations = layout.relations()
     total = P.new_zeros(P.shape[:-2])
-    for pairs, D in zip(relations, _costs(layout, cost, len(relations)), strict=True):
+    for pairs, D in zip(relations, pair_costs(layout, cost, len(relations)), strict=True):
         first, second = P[..., pairs[:, 0]], P[..., pairs[:, 1]]
         total = total + (first * (D @ second)).sum((-2, -1))
     return total
-
-
-def _costs(layout: Layout, cost: Tensor | Sequence[Tensor], count: int) -> list[Tensor]:
-    costs = [cost] * count if isinstance(cost, Tensor) else list(cost)
-    if len(costs) != count:
-        raise BadInput(f"{type(layout).__name__} has {count} neighbour relation(s), but {len(costs)} costs came.")
-    for D in costs:
-        if tuple(D.shape[-2:]) != (layout.n, layout.n):
-            raise BadInput(f"the cost must be {layout.n} x {layout.n} (items x items), got {tuple(D.shape)}.")
-    return costs
 
 
 def heat_map(P: SoftPermutation) -> Float[Tensor, "*batch n n"]:
@@ -54,17 +47,17 @@ def heat_map(P: SoftPermutation) -> Float[Tensor, "*batch n n"]:
 
     V, the cyclic shift, is never built: it is a roll of the columns.
     """
-    return P @ P.roll(-1, dims=-1).mT
+    return square(P, "A soft permutation") @ P.roll(-1, dims=-1).mT
 
 
 def self_loop_penalty(P: SoftPermutation) -> PerList:
     r"""$\sum_i H_{ii}$ without the matrix H: an item that follows itself."""
-    return (P * P.roll(-1, dims=-1)).sum((-2, -1))
+    return (square(P, "A soft permutation") * P.roll(-1, dims=-1)).sum((-2, -1))
 
 
 def row_sum_penalty(P: SoftPermutation) -> PerList:
     r"""$\sum_i (1 - \sum_p P_{ip})^2$: for relaxations that normalise columns only (UTSP)."""
-    return (1 - P.sum(-1)).square().sum(-1)
+    return (1 - square(P, "A soft permutation").sum(-1)).square().sum(-1)
 
 
 def utsp_loss(T: SoftPermutation, distances: PairCost, row_weight: float = 20.0, loop_weight: float = 0.1) -> PerList:
@@ -72,10 +65,15 @@ def utsp_loss(T: SoftPermutation, distances: PairCost, row_weight: float = 20.0,
 
     Published: $C_1$ = 20 for 100 and 200 cities, 10 for 500 and 1000.
     """
+    number("row_weight", row_weight)
+    number("loop_weight", loop_weight)
+    (distances,) = pair_costs(Cycle(square(T, "A soft permutation").shape[-1]), distances, 1)
     length = (T * (distances @ T.roll(-1, dims=-1))).sum((-2, -1))
     return row_weight * row_sum_penalty(T) + length + loop_weight * self_loop_penalty(T)
 
 
 def pair_distances(points: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n n"]:
     """Euclidean distances, the pair cost of a tour."""
+    if not isinstance(points, Tensor) or points.ndim < 2 or not points.is_floating_point():
+        raise BadInput(f"Points must be a floating-point tensor (..., n, d), not {shown(points)}.")
     return torch.cdist(points, points, compute_mode="donot_use_mm_for_euclid_dist")

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..errors import BadInput, whole
+from ..errors import BadInput, shown, whole
+from ..operators.permutation import order_of
 
 Pairs: TypeAlias = Int[Tensor, "pairs 2"]
 
@@ -86,7 +87,10 @@ class Graph:
     weights: Float[Tensor, "n n"]
 
     def __post_init__(self) -> None:
-        w = torch.as_tensor(self.weights)
+        try:
+            w = torch.as_tensor(self.weights)
+        except (TypeError, ValueError, RuntimeError):
+            raise BadInput(f"The weights of a Graph must be a square matrix, not {shown(self.weights)}.") from None
         if w.ndim != 2 or w.shape[0] != w.shape[1] or w.shape[0] < 1:
             raise BadInput(f"The weights of a Graph must be a square matrix, not of shape {tuple(w.shape)}.")
         if not torch.isfinite(w).all():
@@ -98,6 +102,8 @@ class Graph:
         return self.weights.shape[0]
 
     def energy(self, order: Int[Tensor, "*batch n"], cost: Float[Tensor, "n n"]) -> Tensor:
+        (cost,) = pair_costs(self, cost, 1)
+        order_of(self.n, order)
         among = cost[order.unsqueeze(-1), order.unsqueeze(-2)]
         return (self.weights.to(among) * among).sum(dim=(-2, -1))
 
@@ -107,19 +113,28 @@ Layout: TypeAlias = Path | Cycle | Grid | Graph
 
 def relation_costs(layout: Path | Cycle | Grid, cost: Tensor | Sequence[Tensor]) -> list[Tensor]:
     """One cost matrix per relation; a single matrix serves all of them."""
-    count = len(layout.relations())
-    costs = [cost] * count if isinstance(cost, Tensor) else list(cost)
-    if len(costs) != count:
-        raise BadInput(f"{type(layout).__name__} has {count} neighbour relation(s), but {len(costs)} costs came.")
+    return pair_costs(layout, cost, len(layout.relations()))
+
+
+def pair_costs(layout: Layout, cost: Tensor | Sequence[Tensor], count: int) -> list[Tensor]:
+    """``count`` cost matrices (..., n, n); otherwise one sentence."""
+    costs: list[Any] = (
+        [cost] * count if isinstance(cost, Tensor) else list(cost) if isinstance(cost, (list, tuple)) else [cost]
+    )
+    name, n = type(layout).__name__, layout.n
     for c in costs:
-        if tuple(c.shape) != (layout.n, layout.n):
-            raise BadInput(f"The cost for {layout} must have shape {(layout.n, layout.n)}, not {tuple(c.shape)}.")
+        if not isinstance(c, Tensor):
+            raise BadInput(f"The cost of a {name} must be a tensor of {n} x {n} (items x items), not {shown(c)}.")
+        if tuple(c.shape[-2:]) != (n, n):
+            raise BadInput(f"The cost of a {name} of {n} must be {n} x {n} (items x items), not {tuple(c.shape)}.")
+    if len(costs) != count:
+        raise BadInput(f"A {name} has {count} neighbour relation(s), but {len(costs)} costs came.")
     return costs
 
 
 def hard_energy(layout: Path | Cycle | Grid, order: Int[Tensor, "*batch n"], cost: Tensor | Sequence[Tensor]) -> Tensor:
     """Sum over neighbouring positions (a, b) of ``cost[order[a], order[b]]``."""
-    total = torch.zeros(order.shape[:-1])
+    total = torch.zeros(order_of(layout.n, order).shape[:-1])
     for pairs, c in zip(layout.relations(), relation_costs(layout, cost), strict=True):
         total = total.to(c) + c[order[..., pairs[:, 0]], order[..., pairs[:, 1]]].sum(dim=-1)
     return total

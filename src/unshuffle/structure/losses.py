@@ -12,7 +12,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..shapes import BadInput, Items
+from ..errors import BadInput, number, shown, whole
+from ..shapes import Items
 from .layouts import Grid
 
 PerList = Float[Tensor, "*batch"]
@@ -27,7 +28,10 @@ def monotone(items: Items, lags: Sequence[int] = (1,)) -> PerList:
     every position at once.
     """
     n = positions(items)
-    drops = [torch.relu(items[..., : n - lag, :] - items[..., lag:, :]) for lag in lags if 0 < lag < n]
+    if not isinstance(lags, (tuple, list, range)):
+        raise BadInput(f"lags must be a list of whole numbers such as (1, 2, 4), not {shown(lags)}.")
+    near = [lag for lag in (whole("A lag", lag, 1) for lag in lags) if lag < n]
+    drops = [torch.relu(items[..., : n - lag, :] - items[..., lag:, :]) for lag in near]
     return sum((drop.square().sum((-2, -1)) for drop in drops), items.new_zeros(items.shape[:-2]))
 
 
@@ -72,11 +76,15 @@ def smooth2k(tiles: Tiles, grid: Grid, band: int = 2, power: int | float = 2.0) 
     """
     if not isinstance(tiles, Tensor) or tiles.ndim < 4:
         raise BadInput(f"Tiles must be a tensor (..., n, channels, height, width), not {_kind(tiles)}.")
+    if not isinstance(grid, Grid):
+        raise BadInput(f"The grid must be a layout such as us.Grid(3, 4), not {shown(grid)}.")
+    whole("The band", band, 1)
+    number("The power", power, above=0)
     height, width = tiles.shape[-2:]
     if tiles.shape[-4] != grid.n:
         raise BadInput(f"{grid} has {grid.n} positions, but {tiles.shape[-4]} tiles came; reshape the tiles to match.")
-    if not 1 <= band <= min(height, width):
-        raise BadInput(f"the band must be between 1 and the tile size {height} x {width}, got {band}.")
+    if band > min(height, width):
+        raise BadInput(f"A band of {band} does not fit into tiles of {height} x {width}.")
     grid_of_tiles = tiles.unflatten(-4, (grid.height, grid.width))  # (*batch, H, W, channels, height, width)
     left, right = grid_of_tiles[..., :, :-1, :, :, -band:], grid_of_tiles[..., :, 1:, :, :, :band]
     upper, lower = grid_of_tiles[..., :-1, :, :, -band:, :], grid_of_tiles[..., 1:, :, :, :band, :]
