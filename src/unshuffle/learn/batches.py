@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import BadInput
+from ..errors import BadInput, function, shown, whole
 
 # items (b, n, d), alone or with a mask of allowed places (b, n, n)
 Batch = Tensor | tuple[Tensor, Tensor | None]
@@ -19,7 +19,7 @@ Batches = Tensor | Iterable[Any] | Callable[[int], Iterable[Any]]
 
 def items_and_mask(batch: Batch) -> tuple[Tensor, Tensor | None]:
     """The two parts of a batch, checked."""
-    items, allowed = batch if isinstance(batch, (tuple, list)) else (batch, None)
+    items, allowed = batch if isinstance(batch, (tuple, list)) and len(batch) == 2 else (batch, None)
     if not isinstance(items, Tensor) or items.ndim < 3 or not items.is_floating_point():
         what = f"{items.dtype} {tuple(items.shape)}" if isinstance(items, Tensor) else type(items).__name__
         raise BadInput(f"A batch is a float tensor (lists, items, features), or that and a mask; this one is {what}.")
@@ -39,10 +39,11 @@ class Shuffled:
     allowed: Tensor | None = None
 
     def __post_init__(self) -> None:
-        if self.batch < 1:
-            raise BadInput(f"A batch has at least one list, not {self.batch}.")
-        if self.items.ndim < 3 or not len(self.items):
-            raise BadInput(f"Training items have shape (lists, items, features), not {tuple(self.items.shape)}.")
+        whole("batch", self.batch, 1)
+        whole("seed", self.seed, 0)
+        if not isinstance(self.items, Tensor) or self.items.ndim < 3 or not len(self.items):
+            what = tuple(self.items.shape) if isinstance(self.items, Tensor) else shown(self.items)
+            raise BadInput(f"Training items are a tensor of shape (lists, items, features), not {what}.")
 
     def __len__(self) -> int:
         return max(len(self.items) // self.batch, 1)
@@ -64,6 +65,11 @@ class Fresh:
     steps: int
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        function("make", self.make, "lambda generator: torch.rand(64, 10, 1, generator=generator)")
+        whole("steps", self.steps, 1)
+        whole("seed", self.seed, 0)
+
     def __len__(self) -> int:
         return self.steps
 
@@ -81,6 +87,8 @@ def by_epoch(batches: Batches, batch: int, seed: int) -> Callable[[int], Iterabl
         return batches
     if isinstance(batches, Iterator):
         raise BadInput("The batches must be there again in the next epoch: give a list or a loader, not an iterator.")
+    if not isinstance(batches, Iterable) or isinstance(batches, (str, bytes, dict)):
+        raise BadInput(f"Batches are a tensor of lists, a loader or a function of the epoch, not {shown(batches)}.")
     return lambda epoch: batches
 
 

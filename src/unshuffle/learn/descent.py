@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from ..errors import BadInput
+from ..errors import function, number
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,10 @@ class Cosine:
     warm: float = 0.0
     floor: float = 0.0
 
+    def __post_init__(self) -> None:
+        number("warm (a share of the training)", self.warm, least=0, below=1)
+        number("floor (a share of the rate)", self.floor, least=0)
+
     def __call__(self, t: float) -> float:
         if t < self.warm:
             return t / self.warm
@@ -39,6 +43,10 @@ class Stairs:
 
     every: float
     factor: float
+
+    def __post_init__(self) -> None:
+        number("every (a share of the training)", self.every, above=0)
+        number("factor", self.factor, above=0)
 
     def __call__(self, t: float) -> float:
         return self.factor ** math.floor(t / self.every + 1e-9)
@@ -54,10 +62,11 @@ class Descent:
     decay: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (self.rate > 0 and math.isfinite(self.rate)):
-            raise BadInput(f"The learning rate must be positive and finite, not {self.rate}.")
-        if self.clip is not None and not self.clip > 0:
-            raise BadInput(f"Gradients are clipped at a positive norm, or not at all (None), not at {self.clip}.")
+        number("The learning rate", self.rate, above=0)
+        if self.clip is not None:
+            number("The norm to clip gradients at (or None)", self.clip, above=0)
+        function("over_time", self.over_time, "us.Cosine()")
+        number("The weight decay", self.decay, least=0)
 
     def optimiser(self, module: nn.Module) -> torch.optim.Optimizer:
         make = torch.optim.AdamW if self.decay else torch.optim.Adam  # decay is AdamW's, apart from the gradient

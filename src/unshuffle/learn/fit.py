@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 from torch import nn
 
-from ..errors import BadInput
+from ..errors import BadInput, function, shown, whole
 from ..relaxations.protocol import Relaxation
+from ..solve.checks import limit
 from ..solve.watch import Watch
 from .batches import Batches, by_epoch, in_turn
 from .descent import Descent
@@ -65,11 +66,22 @@ def fit(
     and ends with the same weights. A loss that is not finite or explodes is rolled back to the epoch's start at half the
     rate. Ctrl-C and `time_limit` save and return. Under `torchrun`, every process takes its share of each batch.
     """
-    if epochs < 1 or samples < 1:
-        raise BadInput(f"Training needs at least one epoch and one sample, not {epochs} and {samples}.")
+    if not isinstance(network, nn.Module) or not any(True for _ in network.parameters()):
+        raise BadInput(f"The network must be a torch module with weights to train, not {shown(network)}.")
+    function("The loss", loss, "us.losses.monotone")
+    function("relax", relax, "us.GumbelSinkhorn()")
+    for name, called in {"measures": measures, "callback": callback}.items():
+        if called is not None:
+            function(name, called, "lambda moment: print(moment)" if name == "callback" else "lambda network: {}")
+    if not isinstance(descent, Descent):
+        raise BadInput(f"descent must be a us.Descent(rate), not {shown(descent)}.")
+    for name, count, least in (("epochs", epochs, 1), ("samples", samples, 1), ("batch", batch, 1), ("seed", seed, 0)):
+        whole(name, count, least)
+    if patience is not None:
+        whole("patience", patience, 0)
     settings = {"epochs": epochs, "samples": samples, "batch": batch, "seed": seed}
     settings |= {"relax": _lasting(relax), "descent": _lasting(descent), **(about or {})}
-    with joined(device) as team, Watch(time_limit, None) as watch:
+    with joined(device) as team, Watch(limit(time_limit), None) as watch:
         loop = Loop(
             team=team,
             learner=Learner(network, relax, loss).to(team.device),

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..errors import function
 from ..operators.permutation import reorder, to_matrix
 from ..relaxations.protocol import Relaxation
 from ..temperature import FieldReport
@@ -22,6 +23,9 @@ class OnPermutation:
     """
 
     function: Callable[[Tensor, Tensor], Tensor]
+
+    def __post_init__(self) -> None:
+        function("A loss on permutations", self.function, "lambda P, items: ...")
 
     def __call__(self, P: Tensor, items: Tensor) -> Tensor:
         return self.function(P, items)

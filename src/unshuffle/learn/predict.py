@@ -9,10 +9,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from ..errors import BadInput
+from ..errors import BadInput, number, shown, whole
 from ..operators.permutation import inverse
 from ..relaxations.gumbel_sinkhorn import GumbelSinkhorn
 from ..relaxations.protocol import Relaxation
+from .batches import items_and_mask
 
 UNCALIBRATED = 0.1  # of the deviation of the scores
 SURE = 0.995
@@ -44,9 +45,24 @@ def predict(
     added to the scores. Take the `noise` that `calibrated_noise` finds on lists whose order is known; without it the
     confidence tells sure items from unsure ones but is no probability.
     """
+    items_and_mask(items)
+    if not len(items):
+        raise BadInput("There is no list to order: the items have shape (0, ...).")
+    if not isinstance(network, nn.Module):
+        raise BadInput(f"The network must be a torch module, not {shown(network)}.")
+    for name, count, least in (("draws", draws, 1), ("batch", batch, 1), ("seed", seed, 0)):
+        whole(name, count, least)
+    if noise is not None:
+        number("noise", noise, least=0)
     if not bool(torch.isfinite(items).all()):
         raise BadInput("The items hold a NaN or an infinity; a network cannot order those.")
-    relax = relax or GumbelSinkhorn()
+    relax = GumbelSinkhorn() if relax is None else relax
+    if not isinstance(relax, Relaxation):
+        raise BadInput(f"relax must be a relaxation such as us.GumbelSinkhorn(), not {shown(relax)}.")
+    if allowed is not None and not (
+        isinstance(allowed, Tensor) and allowed.ndim == 3 and len(allowed) in (1, len(items))
+    ):
+        raise BadInput("allowed must be a bool mask (lists or 1, items, positions).")
     device = next((p.device for p in network.parameters()), torch.device("cpu"))
     was_training = network.training
     network.eval()

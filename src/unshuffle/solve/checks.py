@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import BadInput, whole
+from ..errors import BadInput, number, whole
 from ..operators.assignment import why_infeasible
 
 
@@ -89,6 +90,6 @@ def count(runs: int | None) -> int | None:
 
 
 def limit(seconds: float | None) -> float | None:
-    if seconds is not None and not seconds >= 0:
-        raise BadInput(f"time_limit must be a number of seconds, not {seconds!r}.")
-    return seconds
+    if seconds is None or (isinstance(seconds, float) and seconds == math.inf):
+        return None
+    return number("time_limit (in seconds)", seconds, least=0)

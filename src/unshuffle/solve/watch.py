@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Literal
 
+from ..errors import function
+
 
 @dataclass(frozen=True)
 class Step:
@@ -30,6 +32,8 @@ class Watch:
     """
 
     def __init__(self, time_limit: float | None = None, callback: Callable[[Step], object] | None = None) -> None:
+        if callback is not None:
+            function("callback", callback, "lambda step: print(step.energy)")
         self.time_limit = time_limit
         self.callback = callback
         self.history: list[Step] = []

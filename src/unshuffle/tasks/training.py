@@ -197,7 +197,10 @@ def trained(path: Path, kinds: dict[str, type]) -> tuple[Any, nn.Module, float |
     task, settings = said.get("task"), said.get("recipe")
     if task not in kinds or not isinstance(settings, dict):
         raise BadInput(f"{path} was not written by `unshuffle train`: it does not say which network it is of.")
-    recipe = recipe_from(kinds[task], settings)
-    learner = Learner(recipe.network(), recipe.relax(), recipe.loss())
-    learner.load_state_dict(state.learner)
+    try:
+        recipe = recipe_from(kinds[task], settings)
+        learner = Learner(recipe.network(), recipe.relax(), recipe.loss())
+        learner.load_state_dict(state.learner)
+    except (TypeError, ValueError, LookupError, AttributeError, RuntimeError) as error:
+        raise BadInput(f"The settings and the weights in {path} do not fit together.") from error
     return recipe, learner.network.eval(), said.get("confidence_noise")
