@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 from scipy.spatial.distance import pdist, squareform
 from torch import Tensor
 
-from .errors import BadInput
+from .errors import BadInput, shown
 from .tasks.seriation import Criterion, seriate
 
 try:
@@ -77,7 +77,7 @@ class Seriator(BaseEstimator):  # pyright: ignore[reportGeneralTypeIssues, repor
 
     def _dissimilarity(self, rows: np.ndarray) -> np.ndarray:
         if self.metric != "precomputed":
-            return squareform(pdist(rows, self.metric))  # pyright: ignore[reportArgumentType, reportCallIssue]
+            return _pairwise(rows, self.metric)
         if rows.shape[0] != rows.shape[1]:
             raise BadInput(f"Precomputed dissimilarities must be a square matrix, not of shape {rows.shape}.")
         if not np.allclose(rows, rows.T) or (rows < 0).any():
@@ -88,6 +88,18 @@ class Seriator(BaseEstimator):  # pyright: ignore[reportGeneralTypeIssues, repor
         tags = super().__sklearn_tags__()  # pyright: ignore[reportAttributeAccessIssue]
         tags.input_tags.pairwise = self.metric == "precomputed"
         return tags
+
+
+def _pairwise(rows: np.ndarray, metric: str | Callable[[np.ndarray, np.ndarray], float]) -> np.ndarray:
+    try:
+        D = squareform(pdist(rows, metric))  # pyright: ignore[reportArgumentType, reportCallIssue]
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"metric must be one of scipy's pdist, a function or 'precomputed': {error}") from None
+    bad = np.argwhere(~(np.isfinite(D) & (D >= 0)))  # such as the cosine of a row of zeros
+    if len(bad):
+        first, second = bad[0]
+        raise BadInput(f"metric {shown(metric)} of rows {first} and {second} is {D[first, second]}, not a distance.")
+    return D
 
 
 def _criterion(name: str) -> Criterion:
@@ -106,7 +118,7 @@ def _rows(X: Any) -> np.ndarray:
         raise BadInput("Complex data not supported: give real numbers.")
     try:
         rows = values.astype(np.float64)
-    except ValueError as error:  # text in a cell
+    except ValueError as error:  # text in a cell; scikit-learn wants the TypeError of other objects
         raise BadInput(f"X must be numbers: {error}.") from None
     if rows.ndim != 2:
         raise BadInput(f"Expected 2D array (rows x features), got shape {rows.shape}. Reshape your data.")
