@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import struct
 import subprocess
 import sys
 import zlib
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,7 @@ from typer.testing import CliRunner, Result
 import unshuffle as us
 from unshuffle.cli.common import build
 from unshuffle.files import write_together
+from unshuffle.tasks.sorting import Sorting
 
 NAN, INF = float("nan"), float("inf")
 GOOD = torch.linspace(-1, 1, 16).sin().reshape(4, 4)
@@ -160,6 +163,160 @@ OTHERS = {
     "solve, polish of a loss": lambda: us.solve(lambda X: X.sum(), items=COST, polish=True),
 }
 
+TWO = torch.zeros(2)
+ITEMS = torch.zeros(3, 4, 1)
+SCORER = us.networks.ItemScorer(4)
+NO_NUMBER = (NAN, INF, -1.0, "2", [1.0], 1j, True, {}, TWO)
+NUMBERS = {  # a finite number that is not negative
+    "sinkhorn, tolerance": lambda x: us.sinkhorn(GOOD, tolerance=x),
+    "gumbel_sinkhorn, beta": lambda x: us.gumbel_sinkhorn(GOOD, x),
+    "gumbel_sinkhorn, noise": lambda x: us.gumbel_sinkhorn(GOOD, noise=x),
+    "Constant": us.Constant,
+    "Anneal, start": lambda x: us.Anneal(x, 2.0, epochs=3),
+    "Anneal, end": lambda x: us.Anneal(2.0, x, epochs=3),
+    "ExcessEntropy": us.ExcessEntropy,
+    "LocalTemperature, boost": lambda x: us.LocalTemperature(max_boost=x),
+    "LearnedTemperature, threshold": lambda x: us.LearnedTemperature(threshold=x),
+    "LearnedTemperature, boost": lambda x: us.LearnedTemperature(boost=x),
+    "LearnedTemperature, slope": lambda x: us.LearnedTemperature(slope=x),
+    "LearnedTemperature, max_boost": lambda x: us.LearnedTemperature(max_boost=x),
+    "GumbelSinkhorn, noise": lambda x: us.GumbelSinkhorn(noise=x),
+    "SoftSort, power": lambda x: us.SoftSort(power=x),
+    "smooth2k, power": lambda x: us.losses.smooth2k(torch.rand(4, 1, 3, 3), us.Grid(2, 2), 1, x),
+    "TourScorer, locality": lambda x: us.networks.TourScorer(4, locality=x),
+    "TourScorer, logit_limit": lambda x: us.networks.TourScorer(4, logit_limit=x),
+    "Descent, rate": us.Descent,
+    "Descent, clip": lambda x: us.Descent(clip=x),
+    "Descent, decay": lambda x: us.Descent(decay=x),
+    "Cosine, warm": us.Cosine,
+    "Cosine, floor": lambda x: us.Cosine(floor=x),
+    "Stairs, every": lambda x: us.Stairs(x, 0.5),
+    "Stairs, factor": lambda x: us.Stairs(0.1, x),
+    "predict, noise": lambda x: us.predict(SCORER, ITEMS, noise=x),
+}
+ANY_SIGN = {  # a finite number
+    "Anneal, epoch": us.Anneal(1.0, 2.0, epochs=3),
+    "GumbelSinkhorn, epoch": lambda x: us.GumbelSinkhorn()(GOOD, epoch=x),
+    "utsp_loss": lambda x: us.energies.utsp_loss(P, COST, x),
+}
+SECONDS = {
+    "solve": lambda x: us.solve(us.Path(4), cost=COST, time_limit=x),
+    "fit": lambda x: us.fit(SCORER, ITEMS, us.losses.monotone, us.GumbelSinkhorn(), epochs=1, time_limit=x),
+    "Seriator": lambda x: us.Seriator(time_limit=x).fit(COST),
+}
+NO_COUNT = (NAN, INF, -1, 1.5, "2", [1], True, TWO, 1j)
+COUNTS = {
+    "sinkhorn, iterations": lambda k: us.sinkhorn(GOOD, k),
+    "gumbel_sinkhorn, samples": lambda k: us.gumbel_sinkhorn(GOOD, samples=k),
+    "Anneal, epochs": lambda k: us.Anneal(1.0, 2.0, epochs=k),
+    "GumbelSinkhorn, iterations": lambda k: us.GumbelSinkhorn(iterations=k),
+    "GumbelSinkhorn, adapt_from": lambda k: us.GumbelSinkhorn(adapt_from=k),
+    "ColumnSoftmax, samples": lambda k: us.ColumnSoftmax()(GOOD, samples=k),
+    "OT4P, seed": lambda k: us.OT4P(seed=k),
+    "Path": us.Path,
+    "Cycle": us.Cycle,
+    "Grid, height": lambda k: us.Grid(k, 2),
+    "Grid, width": lambda k: us.Grid(2, k),
+    "solve, runs": lambda k: us.solve(us.Path(4), cost=COST, runs=k),
+    "solve, seed": lambda k: us.solve(us.Path(4), cost=COST, seed=k),
+    "monotone, lags": lambda k: us.losses.monotone(ITEMS, (k,)),
+    "smooth2k, band": lambda k: us.losses.smooth2k(torch.rand(4, 1, 3, 3), us.Grid(2, 2), k),
+    "mask_only_tau, n": lambda k: us.metrics.mask_only_tau(k, 1),
+    "mask_only_tau, anchors": lambda k: us.metrics.mask_only_tau(4, k),
+    "ItemScorer": us.networks.ItemScorer,
+    "KeyScorer": us.networks.KeyScorer,
+    "TileScorer": lambda k: us.networks.TileScorer(k, (1, 4, 4)),
+    "TileScorer, tile": lambda k: us.networks.TileScorer(4, (1, k, 4)),
+    "SeamScorer": lambda k: us.networks.SeamScorer(4, (1, 4, 4), layers=k),
+    "TourScorer": us.networks.TourScorer,
+    "ContextScorer": us.networks.ContextScorer,
+    "UnrolledAnnealer": lambda k: us.networks.UnrolledAnnealer((10, k, 30)),
+    "fit, epochs": lambda k: us.fit(SCORER, ITEMS, us.losses.monotone, us.GumbelSinkhorn(), epochs=k),
+    "fit, samples": lambda k: us.fit(SCORER, ITEMS, us.losses.monotone, us.GumbelSinkhorn(), epochs=1, samples=k),
+    "fit, batch": lambda k: us.fit(SCORER, ITEMS, us.losses.monotone, us.GumbelSinkhorn(), epochs=1, batch=k),
+    "fit, seed": lambda k: us.fit(SCORER, ITEMS, us.losses.monotone, us.GumbelSinkhorn(), epochs=1, seed=k),
+    "fit, patience": lambda k: us.fit(SCORER, ITEMS, us.losses.monotone, us.GumbelSinkhorn(), epochs=1, patience=k),
+    "predict, draws": lambda k: us.predict(SCORER, ITEMS, draws=k),
+    "predict, batch": lambda k: us.predict(SCORER, ITEMS, batch=k),
+    "predict, seed": lambda k: us.predict(SCORER, ITEMS, seed=k),
+    "Shuffled": lambda k: us.Shuffled(ITEMS, k),
+    "Fresh": lambda k: us.Fresh(lambda g: ITEMS, k),
+    "Seriator": lambda k: us.Seriator(random_state=k).fit(COST),
+}
+NO_FUNCTION = ("x", 1.0, [1.0], TWO, {}, object())
+FUNCTIONS = {
+    "gumbel_sinkhorn, local": lambda f: us.gumbel_sinkhorn(GOOD, local=f),
+    "Anneal, shape": lambda f: us.Anneal(1.0, 2.0, 3, f),
+    "DegreeViolation": us.DegreeViolation,
+    "LocalTemperature, signal": us.LocalTemperature,
+    "LocalTemperature, combine": lambda f: us.LocalTemperature(combine=f),
+    "MatchedScalar": us.MatchedScalar,
+    "LearnedTemperature": lambda f: us.LearnedTemperature(combine=f),
+    "GumbelSinkhorn, schedule": us.GumbelSinkhorn,
+    "GumbelSinkhorn, local": lambda f: us.GumbelSinkhorn(local=f),
+    "ColumnSoftmax": us.ColumnSoftmax,
+    "NeuralSort": us.NeuralSort,
+    "SoftSort": us.SoftSort,
+    "OT4P": us.OT4P,
+    "StraightThrough": us.StraightThrough,
+    "solve, problem": lambda f: us.solve(f, cost=COST),
+    "solve, callback": lambda f: us.solve(us.Path(4), cost=COST, callback=f),
+    "expected_energy, layout": lambda f: us.energies.expected_energy(f, P, COST),
+    "smooth1, grid": lambda f: us.losses.smooth1(torch.rand(4, 1, 3, 3), f),
+    "neighbour_accuracy, grid": lambda f: us.metrics.neighbour_accuracy(torch.arange(4), torch.arange(4), f),
+    "Descent": lambda f: us.Descent(over_time=f),
+    "Fresh": lambda f: us.Fresh(f, 1),
+    "OnPermutation": us.OnPermutation,
+    "fit, network": lambda f: us.fit(f, ITEMS, us.losses.monotone, us.GumbelSinkhorn(), epochs=1),
+    "fit, loss": lambda f: us.fit(SCORER, ITEMS, f, us.GumbelSinkhorn(), epochs=1),
+    "fit, relax": lambda f: us.fit(SCORER, ITEMS, us.losses.monotone, f, epochs=1),
+    "fit, callback": lambda f: us.fit(SCORER, ITEMS, us.losses.monotone, us.GumbelSinkhorn(), epochs=1, callback=f),
+    "predict, network": lambda f: us.predict(f, ITEMS),
+    "predict, relax": lambda f: us.predict(SCORER, ITEMS, f),
+    "Seriator, metric": lambda f: us.Seriator(metric=f).fit(COST),
+    "gumbel_sinkhorn, generator": lambda f: us.gumbel_sinkhorn(GOOD, generator=f),
+    "gumbel_sinkhorn, share": lambda f: us.gumbel_sinkhorn(GOOD, share=f),
+    "Graph": us.Graph,
+}
+"""Functions, and other things that are not numbers."""
+
+SPOILT_KEYS = (torch.tensor([0.0, NAN, 1.0]), torch.tensor([0.0, INF, 1.0]), torch.tensor([0.0, 3e38, -3e38]))
+OTHERS |= {
+    "ColumnSoftmax, NaN": lambda: us.ColumnSoftmax()(with_entry(NAN)),
+    "ColumnSoftmax, infinity": lambda: us.ColumnSoftmax()(with_entry(INF)),
+    "ColumnSoftmax, nothing possible": lambda: us.ColumnSoftmax()(torch.full((3, 3), -INF)),
+    **{f"NeuralSort, keys {k}": lambda keys=keys: us.NeuralSort()(keys) for k, keys in enumerate(SPOILT_KEYS)},
+    **{f"SoftSort, keys {k}": lambda keys=keys: us.SoftSort()(keys) for k, keys in enumerate(SPOILT_KEYS[:2])},
+    **{f"decode, keys {k}": lambda keys=keys: us.SoftSort().decode(keys) for k, keys in enumerate(SPOILT_KEYS[:2])},
+    "OT4P, base": lambda: us.OT4P(base=torch.eye(3))(GOOD),
+    "entropy, dim": lambda: us.entropy(P, dim="rows"),  # pyright: ignore
+    "energy, too short": lambda: us.Path(4).energy(torch.arange(3), COST),
+    "energy, too large": lambda: us.Grid(2, 2).energy(torch.tensor([0, 1, 2, 4]), COST),
+    "energy, no order": lambda: us.Graph(COST).energy([0, 1, 2, 3], COST),  # pyright: ignore
+    "energy, no cost": lambda: us.Cycle(4).energy(torch.arange(4), None),  # pyright: ignore
+    "heat_map": lambda: us.energies.heat_map(torch.rand(3, 4)),
+    "row_sum_penalty": lambda: us.energies.row_sum_penalty(None),  # pyright: ignore
+    "pair_distances": lambda: us.energies.pair_distances(torch.arange(4)),
+    "direct_accuracy, lengths": lambda: us.metrics.direct_accuracy(torch.arange(3), torch.arange(4)),
+    "perfect_accuracy, real numbers": lambda: us.metrics.perfect_accuracy(torch.rand(4), torch.arange(4)),
+    "tour_kendall_tau, a list": lambda: us.metrics.tour_kendall_tau([0, 1], torch.arange(2)),  # pyright: ignore
+    "ContextScorer, heads": lambda: us.networks.ContextScorer(width=10, heads=4),
+    "fit, no lists": lambda: us.fit(SCORER, ITEMS[:0], us.losses.monotone, us.GumbelSinkhorn(), epochs=1),
+    "fit, numpy": lambda: us.fit(SCORER, ITEMS.numpy(), us.losses.monotone, us.GumbelSinkhorn(), epochs=1),
+    "fit, text": lambda: us.fit(SCORER, "items", us.losses.monotone, us.GumbelSinkhorn(), epochs=1),
+    "fit, number": lambda: us.fit(SCORER, 3, us.losses.monotone, us.GumbelSinkhorn(), epochs=1),  # pyright: ignore
+    "fit, NaN": lambda: us.fit(SCORER, ITEMS * NAN, us.losses.monotone, us.GumbelSinkhorn(), epochs=1),
+    "fit, device": lambda: us.fit(SCORER, ITEMS, us.losses.monotone, us.GumbelSinkhorn(), epochs=1, device="gpu"),
+    "fit, other n": lambda: us.fit(SCORER, ITEMS[:, 1:], us.losses.monotone, us.GumbelSinkhorn(), epochs=1),
+    "predict, no lists": lambda: us.predict(SCORER, ITEMS[:0]),
+    "predict, numpy": lambda: us.predict(SCORER, ITEMS.numpy()),  # pyright: ignore
+    "predict, NaN": lambda: us.predict(SCORER, ITEMS * NAN),
+    "predict, mask": lambda: us.predict(SCORER, ITEMS, allowed=torch.ones(4, 4, dtype=torch.bool)),
+    "Seriator, metric of zeros": lambda: us.Seriator(metric="cosine").fit(np.eye(4)[:, :2]),
+    "Seriator, negative metric": lambda: us.Seriator(metric=lambda a, b: -1.0).fit(np.eye(4)),
+    "Seriator, criterion": lambda: us.Seriator(criterion="paht").fit(np.eye(4)),
+}
+
 
 @pytest.fixture(autouse=True)
 def _without_shape_checks(monkeypatch):
@@ -199,6 +356,47 @@ def test_not_an_order(given):
 @pytest.mark.parametrize("case", OTHERS)
 def test_the_rest_of_the_public_names(case):
     one_sentence(OTHERS[case])
+
+
+@pytest.mark.parametrize("setting", {**NUMBERS, **ANY_SIGN, **SECONDS})
+def test_not_a_number(setting):
+    call = {**NUMBERS, **ANY_SIGN, **SECONDS}[setting]
+    for value in NO_NUMBER:
+        fine = (setting in ANY_SIGN and value is NO_NUMBER[2]) or (setting in SECONDS and value is INF)
+        if not fine:
+            one_sentence(lambda value=value: call(value))
+    if not setting.endswith(("tolerance", "clip", "logit_limit", "predict, noise")) and setting not in SECONDS:
+        one_sentence(lambda: call(None))  # elsewhere nothing means something
+
+
+@pytest.mark.parametrize("setting", COUNTS)
+def test_not_a_whole_number(setting):
+    for value in NO_COUNT:
+        one_sentence(lambda value=value: COUNTS[setting](value))
+
+
+@pytest.mark.parametrize("setting", FUNCTIONS)
+def test_not_a_function(setting):
+    for value in NO_FUNCTION:
+        one_sentence(lambda value=value: FUNCTIONS[setting](value))
+
+
+def test_what_does_not_refuse_nan_shows_it():
+    """Plain arithmetic on tensors: NaN in, NaN out, never a number that looks right."""
+    soft, items = with_entry(NAN), torch.full((4, 2), NAN)
+    shown = [
+        us.entropy(soft),
+        us.marginal_error(soft),
+        us.reorder(soft, GOOD),
+        us.reorder(P, items),
+        us.LocalTemperature()(soft, 1.0),
+        us.energies.expected_energy(us.Path(4), soft, COST),
+        us.energies.expected_energy(us.Path(4), P, soft),
+        us.losses.monotone(items),
+        us.losses.tour_length(items),
+        us.losses.smooth1(torch.full((4, 1, 3, 3), NAN), us.Grid(2, 2)),
+    ]
+    assert all(bool(found.isnan().any()) for found in shown)
 
 
 @pytest.mark.parametrize("n", [1, 2])
@@ -357,12 +555,21 @@ class Hostile:
 
 def checkpoints(folder: Path) -> dict[str, Path]:
     torch.save(Hostile(), folder / "hostile.pt")
+    write(folder / "pickle.pt", pickle.dumps(Hostile()))
     torch.save({"weights": torch.zeros(2)}, folder / "other.pt")
+    torch.save(torch.zeros(2), folder / "tensor.pt")
+    torch.save({"unshuffle": 99, "about": {}, "state": {"learner": {}, "optimiser": {}}}, folder / "newer.pt")
+    recipe = {"task": "sorting", "recipe": asdict(Sorting.strong(n=5))}
+    torch.save({"unshuffle": 1, "about": recipe, "state": {"learner": {}, "optimiser": {}}}, folder / "weightless.pt")
     write(folder / "text.pt", "not a checkpoint")
-    return {name: folder / f"{name}.pt" for name in ("hostile", "other", "text", "missing")}
+    write(folder / "cut.pt", (folder / "weightless.pt").read_bytes()[:500])
+    return {name: folder / f"{name}.pt" for name in CHECKPOINTS}
 
 
-@pytest.mark.parametrize("kind", ["hostile", "other", "text", "missing"])
+CHECKPOINTS = ("hostile", "pickle", "other", "tensor", "newer", "weightless", "text", "cut", "missing")
+
+
+@pytest.mark.parametrize("kind", CHECKPOINTS)
 def test_checkpoints_of_strangers(kind, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "lists.csv", "3,1,2\n")
@@ -375,6 +582,7 @@ def test_checkpoints_of_strangers(kind, tmp_path, monkeypatch):
     ("arguments", "words"),
     [
         (["train", "sorting", "--values", "1", "nan"], "nan"),
+        (["train", "sorting", "--device", "gpu", "--epochs", "1"], "gpu"),
         (["train", "jigsaw", "--data", "{folder}/none"], "none"),
         (["train", "jigsaw", "--data", "{folder}"], "picture"),
         (["train", "sorting", "--epochs", "1", "--out", "{folder}/file/out"], "Not a directory"),
