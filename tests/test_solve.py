@@ -425,3 +425,50 @@ def test_agreement_is_up_to_rotation_and_reflection():
     assert confidence.same_orders(orders, 0, closed=False, directed=False) == 0.5
     assert bool((confidence.shared_links(orders[:3], 0, closed=True, directed=False) == 1).all())
     assert bool((confidence.shared_links(orders[:2], 0, closed=False, directed=False) <= 1).all())
+
+
+def test_an_item_is_as_sure_as_its_rarer_link():
+    best = torch.tensor([0, 1, 2, 3, 4, 5])
+    orders = torch.stack((best, torch.tensor([1, 0, 2, 3, 4, 5]), best.flip(0), torch.tensor([0, 1, 2, 3, 5, 4])))
+    share = confidence.shared_links(orders, 0, closed=True, directed=False)
+    expected = []
+    for item in range(6):
+        links = [{item, (item + 1) % 6}, {item, (item - 1) % 6}]
+        others = [[{int(o[k]), int(o[(k + 1) % 6])} for k in range(6)] for o in orders[1:]]
+        expected.append(min(sum(link in other for other in others) / 3 for link in links))
+    assert share.tolist() == pytest.approx(expected)
+
+
+def test_rounding_of_distances_is_no_asymmetry():
+    """`torch.cdist` of more than 25 points is not exactly symmetric; runs may still find a tour in either direction."""
+    points = torch.rand(60, 2, generator=torch.Generator().manual_seed(3))
+    cost = torch.cdist(points, points)
+    assert not torch.equal(cost, cost.mT)
+    exact = (cost.double() + cost.double().mT) / 2
+    rounded, symmetric = (us.solve(us.Cycle(60), cost=c, runs=2, seed=1) for c in (cost, exact))
+    assert rounded.energy == pytest.approx(symmetric.energy, rel=1e-3)
+    assert float(rounded.confidence.mean()) == pytest.approx(float(symmetric.confidence.mean()), abs=0.15)
+    assert float(rounded.confidence.mean()) > 0.3
+
+
+def test_one_way_costs_beside_a_huge_one_stay_one_way():
+    """Cheap one way round, dear the other; one "never" must not make the difference look like rounding."""
+    n = 30
+    cost = torch.rand(n, n, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 5
+    for i in range(n):
+        cost[i, (i + 1) % n], cost[(i + 1) % n, i] = 1.0, 9.0
+    cost[0, 5] = 1e9
+    for layout in (us.Cycle(n), us.Path(n)):  # the best costs 1 a link, and taken for rounding any costs about 5
+        found = us.solve(layout, cost=cost)
+        assert found.energy == pytest.approx(float(layout.energy(found.order, cost)))
+        assert found.energy < 2.5 * n
+
+
+def test_local_search_starts_from_every_round():
+    points = torch.rand(80, 2, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    cost = torch.cdist(points, points)
+    found = us.solve(us.Cycle(80), cost=cost, runs=1, polish=True)
+    from unshuffle.operators.local_search import improve_tour
+
+    alone = us.Cycle(80).energy(improve_tour(found.order, cost), cost)
+    assert found.polished_energy is not None and found.polished_energy <= float(alone) + 1e-9

@@ -117,7 +117,7 @@ def _solver(problem: Any, costs: Any, items: Any) -> tuple[Callable[..., Runs], 
 
 
 def _polish(problem: Any, costs: Any, found: Runs, allowed: Tensor | None) -> tuple[Tensor, float]:
-    """Local search from every run's order; the best of them."""
+    """Local search from every order that a round ended in; the best of them."""
     from ..operators import local_search
     from ..shapes import BadInput
     from ..structure.layouts import Cycle, Graph, Grid, Path
@@ -138,7 +138,7 @@ def _polish(problem: Any, costs: Any, found: Runs, allowed: Tensor | None) -> tu
         if isinstance(problem, Grid)
         else ()
     )
-    orders = searches[type(problem)](found.orders, costs, *where, allowed=allowed)
+    orders = searches[type(problem)](found.starts, costs, *where, allowed=allowed)
     energies = problem.energy(orders, costs)
     best = int(energies.argmin())
     return orders[best], float(energies[best])

@@ -42,20 +42,18 @@ def insertion_share(
     return share
 
 
-def shared_links(orders: Int[Tensor, "runs n"], best: int, *, closed: bool, directed: bool) -> Float[Tensor, "n"]:
-    """Per item, the share of its neighbours in the best run that it also has in the others; 1 if there is one run."""
-    runs, n = orders.shape
-    if runs == 1 or n < 3:
+def shared_links(orders: Int[Tensor, "tries n"], best: int, *, closed: bool, directed: bool) -> Float[Tensor, "n"]:
+    """Per item, the share of the other orders that have its rarer link in the best one; 1 if there are no others."""
+    tries, n = orders.shape
+    if tries == 1 or n < 3:
         return torch.ones(n, dtype=torch.float64)
     codes = _links(orders, closed, directed)
     own = codes[best]
-    found = torch.stack([torch.isin(own, codes[r]) for r in range(runs) if r != best]).double().mean(0)
-    first, second = orders[best], orders[best].roll(-1)
-    total, count = torch.zeros(n, dtype=torch.float64), torch.zeros(n, dtype=torch.float64)
-    for items in (first[: len(own)], second[: len(own)]):
-        total.index_add_(0, items, found)
-        count.index_add_(0, items, torch.ones_like(found))
-    return total / count
+    found = torch.stack([torch.isin(own, codes[t]) for t in range(tries) if t != best]).double().mean(0)
+    share = torch.ones(n, dtype=torch.float64)
+    for items in (orders[best][: len(own)], orders[best].roll(-1)[: len(own)]):
+        share[items] = torch.minimum(share[items], found)
+    return share
 
 
 def same_orders(orders: Int[Tensor, "runs n"], best: int, *, closed: bool, directed: bool) -> float:

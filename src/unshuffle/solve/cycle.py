@@ -80,10 +80,11 @@ def solve_cycle(
     found = _Ring(layout, cost, costs, allowed, watch, recipe).solve(runs or default_runs(layout.n), init, generator)
     best = int(found.energies.argmin())
     place = insertion_share(found.orders[best], cost, costs.nearest * costs.unit, closed=True)
-    shared = shared_links(found.orders, best, closed=True, directed=not costs.symmetric)
+    same = (found.tried == found.orders[best]).all(1).nonzero()
+    shared = shared_links(found.tried, int(same[0]), closed=True, directed=not costs.symmetric)
     agreement = same_orders(found.orders, best, closed=True, directed=not costs.symmetric)
     confidence = (place * shared).sqrt().float()
-    return Runs(found.orders, found.energies, found.softs[best], confidence, agreement)
+    return Runs(found.orders, found.energies, found.softs[best], confidence, agreement, found.tried)
 
 
 def _constant(cost: Float[Tensor, "n n"]) -> bool:
@@ -210,7 +211,7 @@ class _Ring:
             )
         soft = (rebin(soft, n) if soft.shape[1] != n else soft).mT.contiguous()
         orders = decode(soft, self.allowed)
-        return Best(orders, self.layout.energy(orders, self.cost), soft)
+        return Best(orders, self.layout.energy(orders, self.cost), soft, orders)
 
     def _level(self, m: int, coarse: Tensor, log_beta: float) -> Level:
         recipe, costs, last = self.recipe, self.costs, m == self.costs.n

@@ -68,7 +68,8 @@ def solve_graph(
     best = int(found.energies.argmin())
     order = found.orders[best]
     confidence = place_share(problem.marginal(order), order, problem.unit)
-    return Runs(found.orders, found.energies, found.softs[best], confidence, same_energy(found.energies, best))
+    agreement = same_energy(found.energies, best)
+    return Runs(found.orders, found.energies, found.softs[best], confidence, agreement, found.tried)
 
 
 def default_runs(n: int) -> int:

@@ -79,9 +79,7 @@ class _Search:
 
     def __init__(self, cost: Float[Tensor, "n n"], allowed: Tensor | None, watch: Watch) -> None:
         self.cost: np.ndarray = cost.numpy().astype(np.float64, copy=False)
-        self.symmetric = bool(np.allclose(self.cost, self.cost.T, rtol=1e-5, atol=1e-6 * np.abs(self.cost).max()))
-        if self.symmetric:  # up to rounding, as from a distance function in single precision
-            self.cost = (self.cost + self.cost.T) / 2
+        self.symmetric = bool(np.array_equal(self.cost, self.cost.T))
         self.unit = in_units(self.cost)
         self.reversible = self.symmetric and allowed is None
         self.allowed = None if allowed is None else allowed.numpy()

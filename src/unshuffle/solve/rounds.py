@@ -35,6 +35,8 @@ class Best:
     orders: Int[Tensor, "runs n"]
     energies: Float[Tensor, "runs"]
     softs: Float[Tensor, "runs n n"]
+    tried: Int[Tensor, "tries n"]
+    """Every order that was decoded on the way, the best ones among them."""
 
     def better_of(self, other: Best) -> Best:
         wins = other.energies < self.energies
@@ -42,6 +44,7 @@ class Best:
             torch.where(wins[:, None], other.orders, self.orders),
             torch.where(wins, other.energies, self.energies),
             torch.where(wins[:, None, None], other.softs, self.softs),
+            torch.cat((self.tried, other.tried)),
         )
 
 
@@ -73,7 +76,7 @@ def anneal_rounds(
         stage = f"round {number + 1} of {rounds.number}"
         anneal(state, field, log_beta, pace=rounds.pace, watch=watch, stage=stage, energy=expected)
         orders = decode(state.soft, allowed)
-        now = Best(orders, energy(orders), state.soft)
+        now = Best(orders, energy(orders), state.soft, orders)
         best = now if best is None else best.better_of(now)
         if watch.stopped:
             break

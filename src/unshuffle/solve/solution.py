@@ -22,6 +22,12 @@ class Runs:
     confidence: Float[Tensor, "n"]
     agreement: float
     """Share of the runs (the best one included) that found the winner's order, up to the layout's symmetry."""
+    tried: Int[Tensor, "tries n"] | None = None
+    """Every order that a round of annealing ended in, where there are several rounds: all are starts for local search."""
+
+    @property
+    def starts(self) -> Int[Tensor, "starts n"]:
+        return self.orders if self.tried is None else self.tried
 
 
 @dataclass(frozen=True)
