@@ -443,6 +443,8 @@ FILES = {  # command: name, content, words that the sentence must have
         ("a.csv", "1,2\n3,nan\n", ["Row 2", "nan"]),
         ("a.csv", "1,inf\n3,4\n", ["Row 1", "inf"]),
         ("a.csv", "1,2\n3\n", ["columns"]),
+        ("a.csv", "1e308,1e308\n-1e308,0\n1,1\n", ["a.csv", "too large"]),
+        ("a.csv", "0,-1,2\n-1,0,3\n2,3,0\n", ["negative"]),
         ("a.csv", b"\xff\xfe\x00\x9f", ["text file"]),
         ("a.tsp", TSP.format(4), ["promises 4"]),
         ("a.tsp", TSP.format("many"), ["DIMENSION"]),
@@ -459,6 +461,8 @@ FILES = {  # command: name, content, words that the sentence must have
         ("a.csv", "name,p,p\na,1,2\nb,3,1\n", ["2 columns", "'p'"]),
         ("a.csv", "name,p,q\na,1,2\n", ["two rows"]),
         ("a.csv", "name,p,q\na,1,2\nb,3\n", ["line 3"]),
+        ("a.csv", "name\na\nb\n", ["'name'", "not a number"]),
+        ("a.csv", "1e308,1e308\n-1e308,0\n1,1\n", ["too large"]),
         ("a.csv", b"\xff\xfe\x00\x9f", ["text file"]),
     ],
     "jigsaw": [
@@ -523,8 +527,9 @@ def good_file(command: str, folder: Path) -> list[object]:
 
 
 @pytest.mark.parametrize("command", ["tour", "seriate", "jigsaw", "strips"])
-def test_an_output_that_cannot_be_written(command, tmp_path):
+def test_an_output_that_cannot_be_written(command, tmp_path, monkeypatch):
     given = good_file(command, tmp_path)
+    monkeypatch.setattr("unshuffle.cli.common.progress", lambda *_: pytest.fail("told only after the work"))
     blocked = write(tmp_path / "file", "in the way") / "out"
     refused(run(command, *given, "--out", blocked), tmp_path, "Not a directory")
     assert (tmp_path / "file").read_text() == "in the way"
@@ -586,7 +591,13 @@ def test_checkpoints_of_strangers(kind, tmp_path, monkeypatch):
         (["train", "jigsaw", "--data", "{folder}/none"], "none"),
         (["train", "jigsaw", "--data", "{folder}"], "picture"),
         (["train", "sorting", "--epochs", "1", "--out", "{folder}/file/out"], "Not a directory"),
+        (["seriate", "{folder}/file", "--kind", "dissimilarity"], "negative"),
         (["reproduce", "nothing"], "nothing"),
+        (["reproduce", "sortng"], "Did you mean 'sorting'?"),
+        (["reproduce", "sorting", "--scale", "smok"], "Did you mean 'smoke'?"),
+        (["reproduce", "sorting", "--scale", "smoke", "--seeds", "0,-1"], "Seeds"),
+        (["reproduce", "sorting", "--scale", "smoke", "--only", "nobody"], "nobody"),
+        (["reproduce", "jigsaw", "--scale", "smoke", "--data", "{folder}/none"], "none"),
         (["reproduce", "sorting", "--scale", "smoke", "--store", "{folder}/file/store"], "Not a directory"),
         (["report", "--store", "{folder}/none"], "none"),
         (["demo", "--out", "{folder}/file/out"], "Not a directory"),
@@ -598,7 +609,7 @@ def test_the_other_commands(arguments, words, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "unshuffle.cli.bench.collect", lambda *_: {k: [] for k in ("speed", "step", "memory", "growth", "first")}
     )
-    write(tmp_path / "file", "in the way")
+    write(tmp_path / "file", ",a,b,c\na,0,1,2\nb,1,0,-3\nc,2,-3,0\n")
     done = run(*(word.format(folder=tmp_path) for word in arguments))
     assert done.exit_code == 2, (done.output, done.exception)
     line = done.stderr.strip().splitlines()[-1]

@@ -7,14 +7,30 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 from typer.main import get_command
 from typer.testing import CliRunner
 
 from unshuffle.cli.common import COMMANDS, build
+from unshuffle.cli.jigsaw import jigsaw
 
 SQUARE = "0,0\n1,1\n0,1\n1,0\n"
+NEEDED = {  # arguments that a command cannot do without
+    "demo": [],
+    "jigsaw": ["photo.png"],
+    "strips": ["scans"],
+    "tour": ["cities.csv"],
+    "seriate": ["table.csv"],
+    "train": ["sorting"],
+    "apply": ["best.pt", "lists.csv"],
+    "bench": [],
+    "reproduce": ["sorting"],
+    "report": [],
+}
 SHARED = {  # what an option of this name means wherever it is
     "--out": "Folder for the results; made if it does not exist.",
     "--quiet": "No progress and no summary.",
@@ -56,6 +72,31 @@ def test_typos_of_commands_and_options_are_answered():
         assert "seriate" in done.stderr or "--polish" in done.stderr
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_mistyped_option_of_any_command_is_answered(command):
+    done = CliRunner().invoke(build(command), [command, *NEEDED[command], "--jsn"])
+    assert (done.exit_code, "--json" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        ("seriate t.csv --kind count", "counts"),
+        ("seriate t.csv --criterion pth", "path"),
+        ("train sortin", "sorting"),
+        ("train tour --recipe papr", "paper"),
+        ("train tour --temperature adptive", "adaptive"),
+        ("reproduce sortng", "sorting"),
+        ("reproduce tsp --scale smok", "smoke"),
+        ("reproduce tsp --executor rya", "ray"),
+    ],
+)
+def test_a_mistyped_choice_is_answered(arguments, meant):
+    done = CliRunner().invoke(build(arguments.split()[0]), arguments.split())
+    assert done.exit_code == 2
+    assert f"Did you mean '{meant}'?" in done.stderr
+
+
 def unshuffle(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "unshuffle", *map(str, arguments)]
     return subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=120)
@@ -72,6 +113,54 @@ def test_json_pipes_and_nothing_else_is_said(tmp_path):
     assert done.stderr == plain.stderr == ""  # a progress bar is for terminals
     quiet = CliRunner().invoke(build("tour"), ["tour", str(tmp_path / "a.csv"), "-q", "-o", str(tmp_path / "o")])
     assert (quiet.exit_code, quiet.output) == (0, "")
+
+
+def good_call(command: str, folder: Path) -> list[str]:
+    """A call of any command that takes a second or so."""
+    pixels = np.random.default_rng(0).integers(0, 255, (48, 48, 3), np.uint8)
+    Image.fromarray(pixels).save(folder / "photo.png")
+    (folder / "scans").mkdir()
+    for k in range(3):
+        Image.fromarray(pixels[:, 16 * k : 16 * k + 16]).save(folder / "scans" / f"{k}.png")
+    (folder / "points.csv").write_text(SQUARE)
+    (folder / "lists.csv").write_text("0.3,0.1,0.2,0.9\n")
+    calls = {
+        "demo": ["--out", "o"],
+        "jigsaw": ["photo.png", "--grid", "2x2", "--out", "o"],
+        "strips": ["scans", "--out", "o"],
+        "tour": ["points.csv", "--out", "o"],
+        "seriate": ["points.csv", "--kind", "features", "--out", "o"],
+        "train": ["sorting", "--n", "4", "--epochs", "1", "--time-limit", "1", "--out", "run"],
+        "apply": ["run", "lists.csv", "--out", "o"],
+        "bench": ["--quick", "--out", "o"],
+        "reproduce": ["mask-only", "--scale", "smoke", "--store", "runs"],
+        "report": ["--store", "runs", "--out", "o"],
+    }
+    first = {"apply": "train", "report": "reproduce"}.get(command)
+    if first:
+        assert CliRunner().invoke(build(first), [first, *calls[first], "-q"]).exit_code == 0
+    return [command, *calls[command]]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_pipes_and_can_be_quiet(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        "unshuffle.cli.bench.collect", lambda *_: {k: [] for k in ("speed", "step", "memory", "growth", "first")}
+    )
+    monkeypatch.setattr("unshuffle.cli.demo.jigsaw", lambda photo, **given: jigsaw(photo, **{**given, "grid": "4x3"}))
+    call = good_call(command, tmp_path)
+    done = CliRunner().invoke(build(command), [*call, "--json"])
+    assert done.exit_code == 0, done.output
+    assert isinstance(json.loads(done.stdout), dict)
+    assert "\x1b" not in done.output
+    quiet = CliRunner().invoke(build(command), [*call, "--quiet"])
+    assert (quiet.exit_code, quiet.output) == (0, "")
+    plain = CliRunner().invoke(build(command), call)
+    assert plain.exit_code == 0
+    assert plain.stdout.strip()
+    assert "\x1b" not in plain.output
+    assert "\r" not in plain.output, "a progress bar outside of a terminal"
 
 
 def test_completion():

@@ -10,10 +10,13 @@ class BadInput(ValueError):
     """What a user gave cannot be used; the message is one sentence that says what to do about it."""
 
 
+MOST = 2**63 - 1  # what torch and numpy can count; also the largest seed
+
+
 def whole(name: str, value: Any, least: int) -> int:
     """The value, if it is a whole number of at least ``least``; otherwise one sentence."""
     try:
-        fits = not isinstance(value, bool) and int(value) == value and value >= least
+        fits = not isinstance(value, bool) and int(value) == value and least <= value <= MOST
     except (TypeError, ValueError, OverflowError, RuntimeError):  # text, None, NaN, infinity, several numbers
         fits = False
     if not fits:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import difflib
 import functools
 import inspect
 import io
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
@@ -18,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from typer.core import TyperCommand
 
 from .. import __version__
 from ..errors import BadInput
@@ -43,7 +46,7 @@ COMMANDS = {
     "report": "Show the tables and figures of the paper with ours beside them.",
 }
 
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Makes a run repeatable.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=2**62, help="Makes a run repeatable.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the results; made if it does not exist.")]
@@ -89,8 +92,36 @@ def build(wanted: str | None, debug: bool = False) -> typer.Typer:
     app.callback()(_root)
     for name, line in COMMANDS.items():
         function = _load(name) if name == wanted else _placeholder(line)
-        app.command(name, help=None if name == wanted else line, epilog=AFTERWARDS)(_guarded(function, debug))
+        helped = {"help": None if name == wanted else line, "epilog": AFTERWARDS}
+        app.command(name, cls=Suggesting, **helped)(_guarded(function, debug))
     return app
+
+
+class Suggesting(TyperCommand):
+    """A command that answers a mistyped choice with the one that was likely meant, as typer does for names of options."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().make_context(*args, **kwargs)
+        except typer.BadParameter as error:
+            message = error.message.removeprefix("Value error, ")
+            given, _, choices = message.partition(" is not one of ")
+            error.message = message + meant(given.strip("'"), re.findall("'(.+?)'", choices))
+            raise
+
+
+def meant(given: str, choices: Iterable[str]) -> str:
+    """The end of an error: " Did you mean ...?", if anything is near."""
+    near = difflib.get_close_matches(given, list(choices), n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def one_of(what: str, given: str, choices: Iterable[str]) -> str:
+    """The given choice, if it is one; otherwise one sentence."""
+    choices = list(choices)
+    if given not in choices:
+        raise BadInput(f"{what} must be one of {', '.join(choices)}, not {given!r}.{meant(given, choices)}")
+    return given
 
 
 def _print_version(wanted: bool) -> None:
@@ -122,6 +153,8 @@ def _guarded(function: Callable[..., None], debug: bool) -> Callable[..., None]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> None:
         try:
+            if "out" in kwargs:
+                can_be_written(kwargs["out"])  # now, not after minutes of work
             function(*args, **kwargs)
         except BrokenPipeError:  # the reader of a pipe has seen enough; click ends quietly
             raise
@@ -139,6 +172,15 @@ def _guarded(function: Callable[..., None], debug: bool) -> Callable[..., None]:
     vars(call)["__signature__"] = signature
     call.__annotations__ = {name: p.annotation for name, p in signature.parameters.items()}
     return call
+
+
+def can_be_written(folder: Path) -> None:
+    """Nothing, if the folder can be made or written to; otherwise an error."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise NotADirectoryError(20, "Not a directory", str(there))
+    if not os.access(there, os.W_OK):
+        raise PermissionError(13, "Permission denied", str(there))
 
 
 def sentence(error: BaseException) -> str:

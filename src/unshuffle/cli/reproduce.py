@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from ..errors import BadInput
-from .common import INTERRUPTED, Quiet, errors, json_text
+from ..errors import BadInput, whole
+from .common import INTERRUPTED, Quiet, can_be_written, errors, json_text, one_of
 
 if TYPE_CHECKING:
     from ..paper.run import Planned
@@ -68,17 +68,19 @@ def reproduce(
     from ..paper.store import SCALES, Store
     from ..paper.tables import NEED_PICTURES, TABLES, Wanted
 
-    if table not in (*TABLES, "all"):
-        raise BadInput(f"The tables are {', '.join(TABLES)} and all, not {table!r}.")
-    if scale not in SCALES:
-        raise BadInput(f"The scales are {', '.join(SCALES)}, not {scale!r}.")
-    if executor not in ("local", "ray"):
-        raise BadInput(f"Executors are local and ray, not {executor!r}.")
+    can_be_written(store)
+    one_of("TABLE", table, (*TABLES, "all"))
+    one_of("--scale", scale, SCALES)
+    one_of("--executor", executor, ("local", "ray"))
+    if data is not None and not data.is_dir():
+        raise BadInput(f"--data must be a folder of pictures, but there is no folder {data}.")
     names = [name for name in TABLES if data is not None or name not in NEED_PICTURES] if table == "all" else [table]
     if table == "all" and data is None and not quiet:
         errors.print("Without --data FOLDER the jigsaw tables are left out.")
     wanted = Wanted(scale, _numbers(seeds or ("0,1" if scale == "smoke" else "0,1,2")), data)  # pyright: ignore[reportArgumentType]
     planned = [one for name in names for one in TABLES[name](wanted) if only is None or only in one.place.row]
+    if not planned:
+        raise BadInput(f"No row has {only!r} in its name, so there is nothing to compute; leave out --only to see all.")
     results = Store(store)
     missing = not_yet_computed(planned, results, retry)
     with _Progress(len(planned), len(planned) - len(missing), quiet) as shown:
@@ -97,7 +99,7 @@ def reproduce(
 
 def _numbers(text: str) -> tuple[int, ...]:
     try:
-        return tuple(dict.fromkeys(int(part) for part in text.split(",")))
+        return tuple(dict.fromkeys(whole("A seed", int(part), 0) for part in text.split(",")))
     except ValueError:
         raise BadInput(f"Seeds are whole numbers with commas between, such as 0,1,2, not {text!r}.") from None
 

@@ -72,6 +72,11 @@ def dissimilarity(table: Table, kind: Kind) -> Float[np.ndarray, "n n"]:
                 f"A dissimilarity matrix must be symmetric, but {table.rows[row]!r}, {table.columns[column]!r} is "
                 f"{X[row, column]:g} and the other way round {X[column, row]:g}."
             )
+        if (X < 0).any():
+            row, column = np.argwhere(X < 0)[0]
+            raise BadInput(
+                f"Dissimilarities must not be negative, but {table.rows[row]!r}, {table.columns[column]!r} is {X[row, column]:g}."
+            )
         return (X + X.T) / 2
     if kind is Kind.counts:
         if (X < 0).any():
@@ -85,6 +90,8 @@ def dissimilarity(table: Table, kind: Kind) -> Float[np.ndarray, "n n"]:
                 f"Row {table.rows[empty[0]]!r} has no counts at all, so nothing says where it belongs; drop it."
             )
         return squareform(pdist(X / X.sum(1, keepdims=True), "cityblock"))
+    if np.abs(X).max() > 1e150:  # squares of more do not fit a double
+        raise BadInput("The numbers of the table are too large to compare; divide them by a power of ten.")
     spread = X.std(0)
     if not (spread > 0).any():
         raise BadInput("All rows of the table are the same, so there is no order to find.")

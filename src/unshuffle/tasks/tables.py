@@ -46,7 +46,7 @@ def read_table(path: str | FilePath, drop: tuple[str, ...] = ()) -> Table:
     if not body:
         raise BadInput(f"{path} has a header but no rows.")
     titles = cells[0] if header else [str(k + 1) for k in range(width)]
-    named = _has_names([row[0] for row in body], titles[0] if header else None)
+    named = width > 1 and _has_names([row[0] for row in body], titles[0] if header else None)
     names = [row[0] for row in body] if named else [str(k + 1) for k in range(len(body))]
     _unique(names, "row", path)
     keep = [k for k in range(1 if named else 0, width) if titles[k] not in drop]
@@ -54,9 +54,9 @@ def read_table(path: str | FilePath, drop: tuple[str, ...] = ()) -> Table:
     if unknown:
         raise BadInput(f"{path} has no column {unknown[0]!r} to drop; its columns are {', '.join(titles[:8])}...")
     columns = [titles[k] or str(k + 1) for k in keep]
-    _unique(columns, "column", path)
     if not columns:
-        raise BadInput(f"{path} has no column of numbers.")
+        raise BadInput(f"{path} has no column of numbers{' left' if drop else ''}.")
+    _unique(columns, "column", path)
     values = np.array([[_number(row[k], names[r], titles[k], path) for k in keep] for r, row in enumerate(body)])
     return Table(names, columns, values)
 

@@ -74,7 +74,7 @@ def _from_table(text: str, path: Path) -> Cities:
     if len(points) > MOST:
         raise BadInput(f"{path.name} has {len(points)} cities, but at most {MOST} fit in memory as a matrix.")
     cost = torch.cdist(points, points, compute_mode="donot_use_mm_for_euclid_dist")
-    return Cities(path.stem, cost, points[:, :2].clone(), labels)
+    return Cities(path.stem, _checked(cost, path), points[:, :2].clone(), labels)
 
 
 def _fields(line: str) -> list[str]:
@@ -107,6 +107,10 @@ def _table(rows: list[list[str]], path: Path, first: int) -> np.ndarray:
 def _checked(cost: Tensor, path: Path) -> Tensor:
     if bool((cost < 0).any()):
         raise BadInput(f"{path.name} has negative distances; a tour needs distances of 0 or more.")
+    if not bool(torch.isfinite(cost).all()):
+        raise BadInput(
+            f"The distances of {path.name} are too large to be numbers; divide the coordinates by a power of ten."
+        )
     return cost
 
 
