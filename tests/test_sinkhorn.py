@@ -123,6 +123,34 @@ def test_stable_at_any_spread(name):
 
 
 @needs_numba
+@needs_numba
+@pytest.mark.parametrize("n", [3, 10, 50, 131])
+@pytest.mark.parametrize("field", [False, True])
+def test_weak_columns_are_exact_and_not_hard(n, field, monkeypatch):
+    """A network whose inputs lie far from 0 gives all items nearly the same scores; that is an offset, not a difficulty."""
+    from unshuffle.operators import _kernel
+
+    def never(*_):
+        raise AssertionError("done again in log space")
+
+    monkeypatch.setattr(_kernel.Hard, "solve", never)
+    draw = torch.Generator().manual_seed(n)
+    scores = 3 * torch.randn(17, n, n, generator=draw) + 100 * torch.randn(17, 1, n, generator=draw)
+    beta = 0.5 + torch.rand(17, n, 1, generator=draw).expand(17, n, n) if field else torch.full((17, 1, 1), 0.7)
+    if field:  # rows of other betas would weigh the offsets differently: a harder problem, which this is not about
+        scores = scores / beta
+    weights = torch.randn(17, n, n, generator=draw)
+    ours, exact = scores.clone().requires_grad_(), scores.double().requires_grad_()
+    own_beta, exact_beta = beta.clone().requires_grad_(), beta.double().requires_grad_()
+    P = us.gumbel_sinkhorn(ours, own_beta, noise=0.0, samples=1, iterations=7)[0]
+    Q = log_sinkhorn(exact * exact_beta, 7)
+    (P * weights).sum().backward()
+    (Q * weights).sum().backward()
+    assert torch.allclose(P.double(), Q, atol=1e-4)  # scores of 300 are given to 3e-5
+    assert torch.allclose(ours.grad.double(), exact.grad, atol=1e-4)
+    assert torch.allclose(own_beta.grad.double(), exact_beta.grad, atol=3e-2, rtol=1e-4)
+
+
 def test_easy_hard_and_packed_matrices_in_one_batch():
     """A batch in which some matrices need log space: nothing leaks from one to the other."""
     for n, count in ((10, 21), (40, 5)):

@@ -8,7 +8,11 @@ Backward, from P and the 2T vectors, with $a_t = u_t/u_T$, $c_t = v_t/v_T$: for 
 $\bar f \mathrel{+}= a_t (P s_t)$, $r_t = -a_t \bar f$, $\bar g = c_{t-1} (P^T r_t)$; then
 $\partial L = P (G + \sum_t a_t s_t^T + r_t c_{t-1}^T)$.
 
-A matrix whose scalings leave a safe range is *hard*; ``_numba_hard`` does it again with log potentials in double precision.
+Where a column is weak in every row (positions that a network has not learned to use yet, inputs far from 0) its scaling would leave
+the range of floats, though nothing about it is hard: $K = e^{L - c_j - \max_j}$ and $v_0 = e^{c}$ are the same iteration
+(`column_shifts`).
+
+A matrix whose scalings still leave a safe range is *hard*; ``_numba_hard`` does it again with log potentials in double precision.
 """
 
 from __future__ import annotations
@@ -24,6 +28,8 @@ _M0, _M1 = np.uint64(M0), np.uint64(M1)
 _W0, _W1 = np.uint32(W0), np.uint32(W1)
 _32 = np.uint64(32)
 
+WEAK = -12.0  # log of a column's largest share of any row below which it is shifted: half of what the scalings can take
+PROBES = 4  # rows that are looked at first: a column that is weak in all rows is weak in these
 EASY, HARD, PACKED, FORBIDDEN = 0, 1, 2, 3  # places in ``seen``: whether there was any such matrix or entry
 rows_at_once = njit(rows_at_once)
 
@@ -99,6 +105,68 @@ def logits(x, scores, beta, field, noise, words, matrix, stream):
         low, high = group * width, min(x.size, (group + 1) * width)
         _gumbel(words, x[low:high], group, matrix, stream[0], stream[1])
         _scale(x[low:high], scores[low:high], beta, field[low:high], noise)
+
+
+@njit
+def any_weak_column(scores, beta, field):
+    """Whether some matrix may have a weak column, by its scores (without noise) in a few rows."""
+    batch, size = scores.shape
+    n = int(np.sqrt(size))
+    step = max(1, n // PROBES)
+    best = np.empty(n, scores.dtype)
+    for b in range(batch):
+        best[:] = -np.inf
+        own = field[b % field.shape[0]] if field.shape[0] else scores[0, :0]
+        for i in range(0, n, step):
+            _strengthen(best, scores[b, i * n : (i + 1) * n], beta[b], own[i * n : (i + 1) * n])
+        if best.min() < WEAK:
+            return True
+    return False
+
+
+@njit
+def _strengthen(best, row, beta, field):
+    """best_j = max(best_j, L_j - max_k L_k) for one row L = beta * scores."""
+    top = row.dtype.type(-np.inf)
+    for j in range(row.size):
+        top = max(top, (field[j] if field.size else beta) * row[j])
+    if top == -np.inf:
+        return
+    for j in range(row.size):
+        best[j] = max(best[j], (field[j] if field.size else beta) * row[j] - top)
+
+
+@njit
+def column_shifts(scores, beta, field, shifts, low, high):
+    """Of matrices low..high-1: $c_j$ = max over i of $L_{ij}$ less the maximum of its row, without noise, if any is weak; else 0."""
+    n = shifts.shape[1]
+    for b in range(low, high):
+        best = shifts[b]
+        best[:] = -np.inf
+        own = field[b % field.shape[0]] if field.shape[0] else scores[0, :0]
+        for i in range(n):
+            _strengthen(best, scores[b, i * n : (i + 1) * n], beta[b], own[i * n : (i + 1) * n])
+        if not WEAK > best.min() > -np.inf:  # a column that is forbidden altogether cannot be helped
+            best[:] = 0
+
+
+@njit(fastmath={"nsz", "contract"})
+def shift_columns(K, shift, start, stride):
+    """K_ij -= c_j and its row's maximum; the start of the iteration is e^c, with ``stride`` numbers from one to the next.
+
+    In double precision: both are large where their difference is small.
+    """
+    n = shift.size
+    for i in range(n):
+        row = K[i * n : (i + 1) * n]
+        top = -np.inf
+        for j in range(n):
+            top = max(top, np.float64(row[j]) - np.float64(shift[j]))
+        if top > -np.inf:
+            for j in range(n):
+                row[j] = np.float64(row[j]) - np.float64(shift[j]) - top
+    for j in range(n):
+        start[j * stride] = np.exp(shift[j])
 
 
 @njit(fastmath={"nnan", "nsz", "reassoc"})
@@ -207,7 +275,7 @@ def _iterate(K, u, v, totals, sums, tolerance, limits):
 
 
 @njit
-def forward(scores, beta, field, noise, stream, tolerance, soft, u, v, used, seen, limits, low, high):
+def forward(scores, beta, field, noise, stream, shifts, tolerance, soft, u, v, used, seen, limits, low, high):
     """Matrices low..high-1 of ``soft`` (samples * batch, n, n); scores and field are flat per matrix."""
     batch, n = scores.shape[0], soft.shape[1]
     # one allocation each: two views of one are taken to overlap, and the loops over them stay scalar
@@ -221,10 +289,12 @@ def forward(scores, beta, field, noise, stream, tolerance, soft, u, v, used, see
         own = field[b % field.shape[0]] if field.shape[0] else nothing
         K = soft[m]
         logits(K.reshape(n * n), scores[b], beta[b], own, noise, words, number_of(m, batch, stream), stream)
+        v[m, -1] = 1
+        if shifts.shape[0] and shifts[b].min() < 0:
+            shift_columns(K.reshape(n * n), shifts[b], v[m, -1], 1)
         if _row_maxima(K, totals) == -np.inf:
             seen[FORBIDDEN] = 1
         _exp_rows(K, totals)
-        v[m, -1] = 1
         used[m] = _iterate(K, u[m], v[m], totals, sums, tolerance, limits)
         seen[EASY if used[m] else HARD] = 1
 
@@ -247,8 +317,8 @@ def _pull(P, s, a, first, r, sums):
 
 
 @njit(fastmath=True)
-def _recursion(P, G, u, v, a, c, r, s, f_bar, g_bar, sums):
-    """Fills a, c, r, s (T x n each); c[t] is $c_{t-1}$ of the formula, so c[0] belongs to the start."""
+def _recursion(P, G, u, v, start, a, c, r, s, f_bar, g_bar, sums):
+    """Fills a, c, r, s (T x n each); c[t] is $c_{t-1}$ of the formula, so c[0] belongs to the start, $v_0$."""
     T, n = u.shape
     one, zero = P.dtype.type(1), P.dtype.type(0)
     for i in range(n):
@@ -261,6 +331,8 @@ def _recursion(P, G, u, v, a, c, r, s, f_bar, g_bar, sums):
     for t in range(1, T):
         for i in range(n):
             c[t, i] = v[t - 1, i] * c[0, i]
+    for i in range(n):
+        c[0, i] *= start[i]
     for i in range(n):
         total = zero
         for j in range(n):
@@ -359,7 +431,7 @@ def backward(
             if T <= 0:  # hard, or packed
                 continue
             a, c, r, s = all_a[:T], all_c[:T], all_r[:T], all_s[:T]
-            _recursion(soft[m], grad[m], u[m, :T], v[m, :T], a, c, r, s, f_bar, g_bar, sums)
+            _recursion(soft[m], grad[m], u[m, :T], v[m, :T], v[m, -1], a, c, r, s, f_bar, g_bar, sums)
             if plain and not filled[share, b]:
                 _gradient(soft[m], grad[m], a, c, r, s, to_scores[share, b].reshape(n, n))
                 filled[share, b] = True

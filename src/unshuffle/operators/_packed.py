@@ -15,7 +15,7 @@ from numba import types
 from numba.core import cgutils
 
 from ._jit import njit
-from ._numba import FORBIDDEN, HARD, PACKED, _bounds, logits, new_words, number_of, spend
+from ._numba import FORBIDDEN, HARD, PACKED, _bounds, logits, new_words, number_of, shift_columns, spend
 from ._simd import FLAGS, WIDTH, _Emit, intrinsic
 from ._vector_math import exp_below
 
@@ -245,7 +245,7 @@ def _iterate(X, n, u, v, totals, sums, limits):
 
 
 @njit
-def forward_packed(scores, beta, field, noise, stream, soft, u, v, used, seen, limits, low, high):
+def forward_packed(scores, beta, field, noise, stream, shifts, soft, u, v, used, seen, limits, low, high):
     """Groups low..high-1 of eight neighbours in the batch; ``used`` becomes -T for a packed group, else it stays 0.
 
     Group g of a sample is batch entries 8g..8g+7. Their u and v, (8, T, n) and (8, T + 1, n) numbers, hold (T, n, 8) and
@@ -261,7 +261,9 @@ def forward_packed(scores, beta, field, noise, stream, soft, u, v, used, seen, l
     for job in range(low, high):
         b0 = (job % groups) * WIDTH
         m0 = (job // groups) * batch + b0
-        if noise == 0 and field.shape[0] == 0 and (beta[b0 : b0 + WIDTH] == 1).all():
+        own_v = v[m0 : m0 + WIDTH].reshape(T + 1, n * WIDTH)
+        own_v[0] = 1
+        if noise == 0 and field.shape[0] + shifts.shape[0] == 0 and (beta[b0 : b0 + WIDTH] == 1).all():
             packed_from(scores[b0 : b0 + WIDTH], X, n * n)
         else:
             for k in range(WIDTH):
@@ -269,14 +271,14 @@ def forward_packed(scores, beta, field, noise, stream, soft, u, v, used, seen, l
                 logits(
                     tmp[k], scores[b0 + k], beta[b0 + k], own, noise, words, number_of(m0 + k, batch, stream), stream
                 )
+                if shifts.shape[0] and shifts[b0 + k].min() < 0:
+                    shift_columns(tmp[k], shifts[b0 + k], own_v[0, k:], WIDTH)
             packed_from(tmp, X, n * n)
         if _any_forbidden(X):
             seen[FORBIDDEN] = 1
         packed_center(X, n)
         _exp_all(X)
         own_u = u[m0 : m0 + WIDTH].reshape(T, n * WIDTH)
-        own_v = v[m0 : m0 + WIDTH].reshape(T + 1, n * WIDTH)
-        own_v[0] = 1
         if _iterate(X, n, own_u, own_v, totals, sums, limits):
             packed_scale(X, n, own_u[T - 1], own_v[T])
             packed_into(X, soft[m0 : m0 + WIDTH], n * n)

@@ -42,7 +42,7 @@ BLOCKS: dict[Scale, tuple[Block, ...]] = {
     "cpu": (
         Block((100, 300), epochs=12, strong=True),
         Block((5, 10), patience=PATIENCE),
-        Block((50,), epochs=60, patience=PATIENCE, others=20),
+        Block((50,), patience=PATIENCE, others=20),
         Block((1000,), epochs=12, strong=True, seeds=1),
         Block((100,), epochs=20, others=8),
     ),
