@@ -144,9 +144,17 @@ def steepest(cost: Float[Tensor, "n n"]) -> float:
     return -low if low < 0 else float(np.abs(centred).max()) * n
 
 
+VAGUE = 1.2  # times as pure as uniform: items of such scores could be anywhere
+
+
 def matching_beta(state: WarmState, field: Field, low: float, span: float = 9.0) -> float:
-    """The log beta at which one step keeps the purity of ``state``: where to start from given scores."""
+    """The log beta at which one step keeps the purity of ``state``: where to start from given scores; not below ``low``.
+
+    Scores that say nothing begin there: only a cold step keeps noise as sharp as it is, and would freeze it.
+    """
     goal, high = float(state.purity.mean()), low + span
+    if goal * state.soft.shape[2] / state.row_mass < VAGUE:
+        return low
     for _ in range(20):
         middle = (low + high) / 2
         trial = WarmState(state.soft, state.bias, state.row_mass, state.column_mass)

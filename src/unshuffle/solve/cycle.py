@@ -149,27 +149,29 @@ class _Ring:
     """log beta at which each level was first entered."""
 
     def solve(self, runs: int, init: Tensor | None, generator: torch.Generator) -> Best:
-        """All levels once; then rounds: in turn the last levels again from the best tour so far, and all from scratch.
+        """All levels once, or those that given scores leave to do; then rounds: in turn the last levels again from the best
+        tour so far, and all from scratch.
 
-        Every round shakes the costs anew. A run never gets worse from round to round.
+        Every round shakes the costs anew. A run never gets worse from round to round, so scores that mislead do little harm.
         """
         levels = widths(self.costs.n, self.recipe.coarsest)
+        todo, soft = levels, self._scattered(runs, levels, generator)
         if init is not None:
             soft, todo = _given(init, runs, levels, self.recipe, generator)
-            return self.descend(soft, todo, self._start(), generator, match=True)
-        best = self.descend(self._scattered(runs, levels, generator), levels, self._start(), generator)
+        best = self.descend(soft, todo, self._start(), generator, match=init is not None)
         rounds = default_rounds(self.costs.n) if self.recipe.rounds is None else self.recipe.rounds
         for number in range(rounds):
             if self.watch.stopped:
                 break
             todo, log_beta = levels, self._start()
-            if number % 2 == 0:
+            again = number % 2 == (init is not None)  # given scores do not say at which beta a level is entered
+            if again:
                 todo = levels[-self.recipe.reheat :]
                 log_beta, soft = self.begun[todo[0]], rebin(to_matrix(best.orders, torch.float32).mT, todo[0])
             else:
                 soft = self._scattered(runs, levels, generator)
             name = f"round {number + 1} of {rounds}, "
-            best = best.better_of(self.descend(soft, todo, log_beta, generator, melt=number % 2 == 0, name=name))
+            best = best.better_of(self.descend(soft, todo, log_beta, generator, melt=again, name=name))
         return best
 
     def _start(self) -> float:
@@ -197,7 +199,8 @@ class _Ring:
             if self.watch.stopped:
                 break
             soft = rebin(soft, m) if soft.shape[1] != m else soft
-            self.begun.setdefault(m, log_beta)
+            if not match:
+                self.begun.setdefault(m, log_beta)
             soft, log_beta = anneal_level(
                 self._level(m, coarse, log_beta),
                 soft,
