@@ -106,9 +106,9 @@ def test_every_table_lists_runs_whose_cells_the_report_knows(scale):
 def test_cuts_are_said():
     runs = sorting("cpu", (0,))
     cut = {p.place.column: p.place.cut for p in runs if p.place.row == "adaptive"}
-    assert cut == {"5": "", "10": "", "50": "", "100": "20 of 150 epochs"}
+    assert cut == {"5": "", "10": "", "50": "", "100": "the first 30 of 150 epochs"}
     cut = {p.place.column: p.place.cut for p in runs if p.place.row == "trained NeuralSort"}
-    assert cut == {"5": "", "10": "", "50": "20 of 150 epochs", "100": "8 of 150 epochs"}
+    assert cut == {"5": "", "10": "", "50": "20 of 150 epochs", "100": "the first 8 of 150 epochs"}
     assert not any(p.place.cut for p in runs if p.place.row == "strong recipe")
 
 

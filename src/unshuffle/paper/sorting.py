@@ -26,12 +26,16 @@ class Block:
     patience: int | None = None
     strong: bool = False  # our recipe; else the paper's protocol, all methods
     seeds: int | None = None
+    whole_schedule: bool = (
+        False  # of the temperature, broken off; else it is pressed into fewer epochs, and sorts worse
+    )
     others: int | None = None  # epochs of the rows beside the comparison of temperatures; None: as many
 
     def cut(self, epochs: int) -> str:
         if self.strong:
             return ""
-        short = [f"{epochs} of {EPOCHS} epochs"] * (epochs < EPOCHS)
+        which = "the first " if self.whole_schedule else ""
+        short = [f"{which}{epochs} of {EPOCHS} epochs"] * (epochs < EPOCHS)
         short += [f"{self.lists:,} of 10,000 training lists"] * (self.lists < 10_000)
         return ", ".join(short)
 
@@ -44,7 +48,7 @@ BLOCKS: dict[Scale, tuple[Block, ...]] = {
         Block((5, 10), patience=PATIENCE),
         Block((50,), patience=PATIENCE, others=20),
         Block((1000,), epochs=12, strong=True, seeds=1),
-        Block((100,), epochs=20, others=8),
+        Block((100,), epochs=30, whole_schedule=True, others=8),
     ),
     "paper": (
         Block((5, 10, 50, 100, 200, 300)),
@@ -88,7 +92,8 @@ def _paper(n: int, values: tuple[float, float], seed: int, block: Block) -> Iter
 
     def recipe(epochs: int, temperature: str = "global", supervised: bool = False) -> Sorting:
         whole = Sorting.paper(n, values, temperature, seed, epochs, supervised)
-        return replace(whole, lists=block.lists)
+        schedule = EPOCHS if block.whole_schedule else epochs
+        return replace(whole, lists=block.lists, temperature=replace(whole.temperature, epochs=schedule))
 
     for name in ("global", "adaptive", "matched"):
         yield name, Training(recipe(block.epochs, name), block.patience)
