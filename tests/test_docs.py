@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import unshuffle
+
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 
@@ -28,6 +30,13 @@ def test_the_site_builds_and_needs_no_network(tmp_path):
         assert "arithmatex" not in text, f"{page} has a formula that was not turned into MathML"
     assert (tmp_path / "concepts.html").read_text().count("<math") > 30
     assert "Sinkhorn" in (tmp_path / "api.html").read_text()
+
+
+@pytest.mark.skipif(not PAGES, reason="needs the source tree")
+def test_every_public_name_is_in_the_reference():
+    text = (ROOT / "docs" / "api.md").read_text()
+    for name in set(unshuffle.__all__) - {"__version__"}:
+        assert re.search(rf"\b{name}\b", text), f"{name} is not in docs/api.md"
 
 
 @pytest.mark.skipif(not (ROOT / "benchmarks").exists(), reason="needs the source tree")

@@ -16,5 +16,10 @@ def on_page_content(page_html: str, **_: Any) -> str:
     return FORMULA.sub(_as_mathml, page_html)
 
 
+LONG = 60  # letters of LaTeX in a line that do not fit beside each other on a phone
+
+
 def _as_mathml(found: re.Match[str]) -> str:
-    return convert(html.unescape(found[3]).strip(), display="block" if found[2] == "[" else "inline")
+    source = html.unescape(found[3]).strip()
+    formula = convert(source, display="block" if found[2] == "[" else "inline")
+    return f'<span class="formula">{formula}</span>' if found[2] == "[" or len(source) > LONG else formula

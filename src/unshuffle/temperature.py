@@ -149,7 +149,7 @@ class ByMaximum:
 class DegreeViolation:
     r"""Self-loop mass of the soft tour (appendix "Task-specific uncertainty signals").
 
-    With the edges $E = H + H^T$, $H = QVQ^T$, the violation $|d_i - 2|$ is $2 H_{ii} = 2 \sum_p Q_{ip} Q_{i,p+1}$ (positions
+    With the edges $E = H + H^T$, $H = QVQ^T$, the violation $\lvert d_i - 2 \rvert$ is $2 H_{ii} = 2 \sum_p Q_{ip} Q_{i,p+1}$ (positions
     on a cycle), so no n x n x n product is needed. The paper gives neither the norm nor the columns: we take
     $u^{col} = Q^T u^{row}$, and `normalise` maps to [0, 1].
     """
