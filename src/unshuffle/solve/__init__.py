@@ -41,9 +41,9 @@ def solve(
     the best wins. The same ``seed`` gives the same order. After ``time_limit`` seconds, on Ctrl-C, or when ``callback``
     returns False, the best order so far comes back. ``polish`` adds a local search, reported apart.
 
-    >>> import torch, unshuffle as us
-    >>> points = torch.rand(50, 2)
-    >>> us.solve(us.Cycle(50), cost=torch.cdist(points, points)).order   # doctest: +SKIP
+    Examples:
+        >>> points = torch.rand(50, 2)
+        >>> us.solve(us.Cycle(50), cost=torch.cdist(points, points)).order
     """
     import torch
 
