@@ -81,10 +81,13 @@ print(",".join(f"{x:.12f}" for x in P.flatten()[:40].tolist()))
 
 
 @pytest.mark.skipif(not CHECKOUT, reason="needs the source tree")
-def test_wheel_installs_and_runs_elsewhere(tmp_path):
-    """Built, installed into an empty environment (dependencies are lent by this one) and used from there."""
-    built = run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--quiet", "-w", str(tmp_path), str(ROOT))
+def test_sdist_and_wheel_install_and_run_elsewhere(tmp_path):
+    """The wheel of the sdist, in an empty environment (dependencies are lent by this one), used from there."""
+    pytest.importorskip("build")
+    pytest.importorskip("pyright")
+    built = run(sys.executable, "-m", "build", "--outdir", str(tmp_path), str(ROOT))  # an sdist, and the wheel of that
     assert built.returncode == 0, built.stderr
+    assert len(list(tmp_path.glob("unshuffle-*.tar.gz"))) == 1
     (wheel,) = tmp_path.glob("unshuffle-*.whl")
     venv.create(tmp_path / "env", with_pip=False)
     python = tmp_path / "env" / "bin" / "python"
@@ -102,6 +105,26 @@ def test_wheel_installs_and_runs_elsewhere(tmp_path):
     assert used.returncode == 0, used.stderr
     assert str(site) in used.stdout
     assert (site / "unshuffle" / "py.typed").exists()
+    told = pyright(tmp_path, python)
+    assert [line for line, _ in told] == [5], told  # and nothing else: all of the rest is typed
+    assert "str" in told[0][1]
+
+
+OUTSIDE = """import torch
+import unshuffle as us
+found: us.Solution = us.solve(us.Path(3), cost=torch.rand(3, 3))
+order: torch.Tensor = us.assign(us.sinkhorn(torch.rand(3, 3)))
+wrong: str = us.sinkhorn(torch.rand(3, 3))
+relax: us.GumbelSinkhorn = us.GumbelSinkhorn(us.Anneal(0.5, 2.0, epochs=3), local=us.LocalTemperature())
+"""
+
+
+def pyright(folder: Path, python: Path) -> list[tuple[int, str]]:
+    """Line and message of what a type checker says of a stranger's file."""
+    (folder / "outside.py").write_text(OUTSIDE)
+    command = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", str(python), str(folder / "outside.py")]
+    found = json.loads(run(*command).stdout)["generalDiagnostics"]
+    return [(one["range"]["start"]["line"] + 1, one["message"]) for one in found]
 
 
 @pytest.mark.slow
