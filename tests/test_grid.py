@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unshuffle as us
-from unshuffle.operators import grid_field, grid_search
+from unshuffle.operators import grid_field, grid_lists, grid_regrow, grid_search
 from unshuffle.operators.permutation import inverse
 from unshuffle.solve.grid import place_confidence, polish_grid
 from unshuffle.solve.grid_affinity import Affinities, affinity
@@ -228,7 +228,7 @@ def test_growth_by_segments_places_every_tile_at_most_once(h, w, least, loops, s
     belief = Affinities(right, below, grid_field.Bonds.of(right, below, 5), (h, w), (right, below))
     order = rng.permutation(n)
     label = grid_search.segments(order, h, w, right, below, least, loops)
-    board = grid_search.regrow_by_segments(
+    board = grid_regrow.regrow_by_segments(
         order, h, w, right, below, belief.bonds.partner, belief.bonds.strength, label, grid_search.NO_MASK, 0.1
     )
     placed = board[board >= 0]
@@ -269,10 +269,67 @@ def test_a_picture_regrows_from_the_piece_that_is_left():
     label = grid_search.segments(order.reshape(-1), 8, 8, b.right, b.below, 0.5, True)
     assert (label[tiles[2:5, 2:5]] == label[tiles[2, 2]]).all()
     assert len(set(label.tolist())) == 64 - 9 + 1
-    board = grid_search.regrow_by_segments(
+    board = grid_regrow.regrow_by_segments(
         order.reshape(-1), 8, 8, b.right, b.below, b.bonds.partner, b.bonds.strength, label, grid_search.NO_MASK, 0.1
     )
     assert board.tolist() == truth.tolist()
+
+
+def test_a_piece_beside_its_place_moves_the_frame():
+    """Kept where it stands, three cells too far left and up, the large piece would cut the picture's other end off."""
+    right, below, truth = puzzle(8, 9)
+    tiles = truth.reshape(8, 9).numpy()
+    order = np.full((8, 9), -1)
+    order[0:5, 0:6] = tiles[3:8, 3:9]
+    order[order < 0] = np.setdiff1d(np.random.default_rng(1).permutation(72), order)
+    b = Affinities.of((right, below), (8, 9))
+    label = grid_search.segments(order.reshape(-1), 8, 9, b.right, b.below, 0.5, True)
+    grown = (order.reshape(-1), 8, 9, b.right, b.below, b.bonds.partner, b.bonds.strength, label)
+    assert grid_regrow.regrow_by_segments(*grown, grid_search.NO_MASK, 0.1).tolist() == truth.tolist()
+    anywhere = np.ones((72, 72), dtype=np.bool_)  # a mask speaks of cells: the frame stays
+    assert grid_regrow.regrow_by_segments(*grown, anywhere, 0.1).reshape(8, 9)[0, 0] == tiles[3, 3]
+
+
+def test_lists_hold_what_whole_matrices_would():
+    """Fields, Sinkhorn and shares of a few steps against matrices and loops."""
+    shape, n = (4, 5), 20
+    right, below, _ = puzzle(*shape, noise=0.9)
+    b = Affinities.of((right, below), shape)
+    run = grid_lists.Lists((3, 7), shape, grid_lists.Advance(decided=0.0))
+    for step in range(12):
+        P = np.zeros((n, n))
+        P[np.repeat(np.arange(n), np.diff(run.first)), run.cell] = run.share
+        beta, v = run.beta, run.column.copy()
+        Q = 0.5 * P
+        Q[3, 7] += 4.0
+        for side, (dy, dx) in enumerate(grid_field.SIDES):
+            for i in range(n):
+                for k, a in zip(b.bonds.partner[side, i], b.bonds.strength[side, i], strict=True):
+                    kept = np.where(a * P[k] < grid_lists.LEAST, 0, a * P[k]) if a >= grid_lists.LEAST else 0 * P[k]
+                    Q[i] += np.roll(kept.reshape(shape), (-dy, -dx), (0, 1)).reshape(-1)
+        K = np.exp(beta * Q)
+        for _ in range(5):
+            u = 1 / (K @ v)
+            v = 1 / (u @ K)
+        run.grow(b.bonds, 1)
+        expected = K * v / (K @ v)[:, None]
+        expected[expected < grid_lists.LEAST] = 0
+        found = np.zeros((n, n))
+        found[np.repeat(np.arange(n), np.diff(run.first)), run.cell] = run.share
+        listed = found > 0
+        assert found[listed] == pytest.approx(expected[listed], rel=1e-4), step
+        assert (expected[~listed & (Q > 0)] == 0).all()
+    assert run.scores().argmax(1)[3] == 7
+    assert 0 < run.entropy < 1
+
+
+@pytest.mark.parametrize("shape", [(20, 16), (1, 320)])
+def test_large_grids_grow_in_lists(shape):
+    right, below, truth = puzzle(*shape, noise=0.6 if shape[0] > 1 else 0.1)
+    s = us.solve(us.Grid(*shape), cost=(right, below))
+    assert s.order.tolist() == truth.tolist()
+    betas = [step.beta for step in s.history if step.stage == "anneal"]
+    assert betas == sorted(betas)
 
 
 def test_a_round_that_gains_is_kept(monkeypatch):

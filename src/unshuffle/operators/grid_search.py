@@ -1,4 +1,4 @@
-"""Hard moves on a grid of tiles: rigid shifts of segments, growth by whole segments, and swaps. Kernels.
+"""Hard moves on a grid of tiles: rigid shifts of segments, of bands of lines, and swaps. Kernels; for growth see `grid_regrow`.
 
 All of them climb a score, ``right[i, k]`` for k directly right of i plus ``below[i, k]`` for k directly below i, summed
 over the seams of a grid with open borders. A *segment* is a set of tiles that hold together by good seams.
@@ -18,10 +18,9 @@ from .grid_field import Bonds
 from .local_search import improve_grid as improve_by_swaps
 
 NO_MASK = np.zeros((0, 0), dtype=np.bool_)
-NOWHERE = -1e9  # the score of a place where a segment does not fit
 SEGMENTATIONS = ((0.5, True), (0.2, True), (0.8, False), (0.5, False), (0.2, False), (0.05, False), (2.0, False))
 """(least affinity, by loops of four): from what surely belongs together down to single tiles."""
-LEAST_BOND = 0.02  # affinities below this propose no move
+LEAST_BOND = 0.02  # affinities below this propose no place
 
 
 def shift_segments(
@@ -209,7 +208,7 @@ def _shift_all(order, h, w, right, below, partner, strength, label, allowed, eno
                 y, x = place[t] // w, place[t] % w
                 for side in range(4):
                     for m in range(partner.shape[2]):
-                        if strength[side, t, m] < 0.02:
+                        if strength[side, t, m] < LEAST_BOND:
                             break
                         u = partner[side, t, m]
                         if label[u] == s:
@@ -322,97 +321,3 @@ def unwind(order, h, w, right, below, enough):
             if improved:
                 order[:] = winner
                 break
-
-
-@njit
-def _contact(board, h, w, right, below, tiles, place, dy, dx, allowed, toll):
-    """Affinity, less a toll per seam, that a segment shares with what is on the board if it is put at (dy, dx)."""
-    for t in tiles:
-        y, x = place[t] // w + dy, place[t] % w + dx
-        if y < 0 or y >= h or x < 0 or x >= w or board[y * w + x] >= 0:
-            return -1e9
-        if allowed.size > 0 and not allowed[t, y * w + x]:
-            return -1e9
-    total = 0.0
-    for t in tiles:
-        y, x = place[t] // w + dy, place[t] % w + dx
-        c = y * w + x
-        if x + 1 < w and board[c + 1] >= 0:
-            total += right[t, board[c + 1]] - toll
-        if x > 0 and board[c - 1] >= 0:
-            total += right[board[c - 1], t] - toll
-        if y + 1 < h and board[c + w] >= 0:
-            total += below[t, board[c + w]] - toll
-        if y > 0 and board[c - w] >= 0:
-            total += below[board[c - w], t] - toll
-    return total
-
-
-@njit
-def _best_place(board, on_board, h, w, right, below, tiles, place, partner, strength, allowed, toll, seen, stamp):
-    """The best place of a segment among those that a bond to a tile on the board proposes."""
-    side_y, side_x = np.array([0, 0, 1, -1]), np.array([1, -1, 0, 0])
-    best, best_y, best_x = -1e9, 0, 0
-    for t in tiles:
-        y, x = place[t] // w, place[t] % w
-        for side in range(4):
-            for m in range(partner.shape[2]):
-                if strength[side, t, m] < 0.02:
-                    break
-                u = on_board[partner[side, t, m]]
-                if u < 0:
-                    continue
-                dy, dx = u // w - side_y[side] - y, u % w - side_x[side] - x
-                if abs(dy) >= h or abs(dx) >= w or seen[dy + h, dx + w] == stamp:
-                    continue
-                seen[dy + h, dx + w] = stamp
-                found = _contact(board, h, w, right, below, tiles, place, dy, dx, allowed, toll)
-                if found > best:
-                    best, best_y, best_x = found, dy, dx
-    return best, best_y, best_x
-
-
-@njit
-def regrow_by_segments(order, h, w, right, below, partner, strength, label, allowed, toll):
-    """Keep the largest segment where it is and add the others best first, whole; -1 in the cells that stay empty.
-
-    The toll per seam makes a place with few good and many bad seams worth less than one with good seams all round.
-    """
-    n = h * w
-    place = np.empty(n, np.int64)
-    place[order] = np.arange(n)
-    members, start = _members(label)
-    chosen = 0
-    for s in range(n):
-        if start[s + 1] - start[s] > start[chosen + 1] - start[chosen]:
-            chosen = s
-    board, on_board = np.full(n, -1, np.int64), np.full(n, -1, np.int64)
-    best, best_y, best_x = np.full(n, -1e9), np.zeros(n, np.int64), np.zeros(n, np.int64)
-    stale = np.zeros(n, np.bool_)
-    seen = np.zeros((2 * h, 2 * w), np.int64)
-    stamp = 0
-    while chosen >= 0:
-        for t in members[start[chosen] : start[chosen + 1]]:
-            c = place[t] + best_y[chosen] * w + best_x[chosen]
-            board[c], on_board[t] = t, c
-            for side in range(4):
-                for m in range(partner.shape[2]):
-                    if strength[side, t, m] < 0.02:
-                        break
-                    stale[label[partner[side, t, m]]] = True
-        chosen, top = -1, 0.0
-        for s in range(n):
-            tiles = members[start[s] : start[s + 1]]
-            if tiles.size == 0 or on_board[tiles[0]] >= 0:
-                continue
-            if not stale[s] and best[s] > -1e8:
-                stale[s] = _contact(board, h, w, right, below, tiles, place, best_y[s], best_x[s], allowed, toll) < -1e8
-            if stale[s]:
-                stale[s] = False
-                stamp += 1
-                best[s], best_y[s], best_x[s] = _best_place(
-                    board, on_board, h, w, right, below, tiles, place, partner, strength, allowed, toll, seen, stamp
-                )
-            if best[s] > top:
-                chosen, top = s, best[s]
-    return board

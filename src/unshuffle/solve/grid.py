@@ -14,9 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..operators._jit import have_numba
 from ..operators._threads import in_chunks
 from ..operators.assignment import assign
 from ..operators.grid_field import FORBIDDEN, Crystal, Growth, grow
+from ..operators.grid_lists import Advance, Lists
 from ..operators.grid_search import NO_MASK, improve_grid
 from ..operators.sinkhorn import sinkhorn
 from ..structure.layouts import Graph, Grid
@@ -26,6 +28,7 @@ from .solution import Runs
 from .watch import Watch
 
 RUNS = 2  # one per core of a small machine; reassembly from two starts finds more than from one
+MANY = 300  # tiles from which on the lists of `grid_lists` are faster than whole matrices
 PIN = 4.0  # the field of a tile with four sure neighbours: pinned, but no more than a tile that has found its place
 FEW = 6  # tiles of which every order is tried: 720
 SLICE = 20  # steps between two looks at the clock
@@ -104,6 +107,9 @@ def _on_torus(puzzle: Puzzle, runs: int, rng: np.random.Generator) -> list[np.nd
     n, shape = puzzle.layout.n, puzzle.shape
     centre = (shape[0] // 2) * shape[1] + shape[1] // 2
     seeds = np.argsort(-puzzle.belief.strength(), kind="stable")[np.arange(runs) % n]
+    if n >= MANY and have_numba:
+        orders = _in_lists(puzzle, [(int(tile), centre) for tile in seeds])
+        return [_opened(puzzle, order) for order in orders]
     soft = np.clip(1 + 0.05 * rng.standard_normal((runs, n, n), np.float32), 0, None) / n
     bias = np.zeros((runs, n, n), np.float32)
     for r, tile in enumerate(seeds):
@@ -114,6 +120,22 @@ def _on_torus(puzzle: Puzzle, runs: int, rng: np.random.Generator) -> list[np.nd
     crystal = _grown(puzzle, soft, bias, torus=True, stage="anneal")
     orders = assign(torch.from_numpy(crystal.soft).clamp_min(1e-30).log()).numpy()
     return [_opened(puzzle, order) for order in orders]
+
+
+def _in_lists(puzzle: Puzzle, seeds: list[tuple[int, int]]) -> np.ndarray:
+    """The same for many tiles, without matrices."""
+    crystals = [Lists(seed, puzzle.shape, Advance(pin=PIN)) for seed in seeds]
+
+    def some(low: int, high: int) -> None:
+        for crystal in crystals[low:high]:
+            crystal.grow(puzzle.belief.bonds, SLICE)
+
+    on = True
+    while on and not all(crystal.done for crystal in crystals):
+        in_chunks(some, len(crystals))
+        beta, entropy = min(c.beta for c in crystals), float(np.mean([c.entropy for c in crystals]))
+        on = puzzle.watch(stage="anneal", beta=beta, entropy=entropy)
+    return np.stack([assign(torch.from_numpy(crystal.scores())).numpy() for crystal in crystals])
 
 
 def _grown(puzzle: Puzzle, soft: np.ndarray, bias: np.ndarray, *, torus: bool, stage: str) -> Crystal:

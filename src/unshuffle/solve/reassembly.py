@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from ..operators.grid_search import NO_MASK, regrow_by_segments, segments, shift_segments, unwind
+from ..operators.grid_regrow import regrow_by_segments
+from ..operators.grid_search import NO_MASK, segments, shift_segments, unwind
 from .grid_affinity import Affinities
 
 TWIST = 0.3
@@ -56,11 +57,12 @@ class Reassembly:
             self.round += 1
             order = self._regrown()
             if order is not None and self.belief.total(order) > self.total + 1e-4:
-                self.order, self.total, self.last_success = order, self.belief.total(order), self.round
+                self.order = self._shifted(order)
+                self.total, self.last_success = self.belief.total(self.order), self.round
 
-    def _shifted(self, order: np.ndarray) -> np.ndarray:
+    def _shifted(self, order: np.ndarray, passes: int = 10) -> np.ndarray:
         b = self.belief
-        return shift_segments(order, b.shape, b.score, (b.right, b.below), b.bonds, self.allowed)
+        return shift_segments(order, b.shape, b.score, (b.right, b.below), b.bonds, self.allowed, passes)
 
     def _regrown(self) -> np.ndarray | None:
         b, (h, w) = self.belief, self.belief.shape
@@ -76,7 +78,7 @@ class Reassembly:
             self.order, h, w, right, below, b.bonds.partner, b.bonds.strength, label, self.allowed, self.rounds.toll
         )
         full = fill(board, b, self.allowed)
-        return None if full is None else self._shifted(full)
+        return None if full is None else self._shifted(full, passes=1)  # the rest only for what is kept: half the time
 
 
 def fill(board: np.ndarray, belief: Affinities, allowed: np.ndarray = NO_MASK, rounds: int = 3) -> np.ndarray | None:
