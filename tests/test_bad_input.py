@@ -551,6 +551,55 @@ def test_a_full_disk_leaves_nothing(command, tmp_path, monkeypatch):
     assert list((tmp_path / "results").iterdir()) == []
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """The folder of a short training."""
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    done = run("train", "sorting", "--n", "3", "--epochs", "1", "--time-limit", "1", "--out", folder, "-q")
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+LISTS = {
+    "": ["no numbers"],
+    "3,1\n": ["line 1", "lists of 3"],
+    "3,1,2\n3,1,x\n": ["line 2", "column 3", "'x'"],
+    "3,1,nan\n": ["line 1", "nan"],
+    "3,inf,1\n": ["line 1", "inf"],
+    b"\xff\xfe\x00\x9f": ["text file"],
+}
+
+
+@pytest.mark.parametrize("content", LISTS)
+def test_lists_that_a_network_cannot_order(content, trained, tmp_path):
+    file = write(tmp_path / "a.csv", content)
+    refused(run("apply", trained, file, "--out", tmp_path / "out"), tmp_path, *LISTS[content])
+
+
+def test_apply_to_nothing_and_to_a_folder(trained, tmp_path):
+    refused(run("apply", trained, tmp_path / "none.csv", "--out", tmp_path / "out"), tmp_path, "none.csv")
+    refused(run("apply", trained, tmp_path, "--out", tmp_path / "out"), tmp_path, tmp_path.name)
+
+
+def test_a_full_disk_leaves_nothing_of_the_other_commands(trained, tmp_path, monkeypatch):
+    """Two files each, of which the second does not fit."""
+    lists = write(tmp_path / "a.csv", "3,1,2\n")
+    measured = {k: [] for k in ("speed", "step", "memory", "growth", "first")}
+    monkeypatch.setattr("unshuffle.cli.bench.collect", lambda *_: measured)
+    for call in (["bench", "--quick"], ["apply", trained, lists]):
+        count = iter(range(100))
+
+        def full(_: int, count=count, files=2 if call[0] == "bench" else 1) -> None:
+            if next(count) == files - 1:
+                raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("os.fsync", full)
+        done = run(*call, "--out", tmp_path / "results")
+        assert done.exit_code == 2
+        assert "No space left" in done.stderr
+        assert list((tmp_path / "results").iterdir()) == []
+
+
 class Hostile:
     """Runs a command when it is unpickled."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import Json, Out, Quiet, save_figure, say, write_atomic
+from .common import Json, Out, Quiet, png_of, say, write_together
 from .train import recipes
 
 if TYPE_CHECKING:
@@ -44,31 +44,30 @@ def apply(
         "orders": orders.tolist(),
         "confidence": [[round(c, 4) for c in line] for line in confidence.tolist()],
     }
-    files = [
-        write_atomic(out / f"{data.stem}.order.json", json.dumps(result) + "\n"),
-        *_pictures(recipe, data, orders, out),
-    ]
+    files = write_together(
+        {out / f"{data.stem}.order.json": json.dumps(result) + "\n", **_pictures(recipe, data, orders, out)}
+    )
     result["files"] = [str(file) for file in files]
     summary = f"ordered {len(orders)} list{'s' if len(orders) > 1 else ''} of {orders.shape[-1]}, mean confidence"
     say(result, [f"{summary} {confidence.mean():.2f}", *(f"wrote {file}" for file in files)], json_, quiet)
 
 
-def _pictures(recipe: Any, data: Path, orders: Tensor, out: Path) -> list[Path]:
+def _pictures(recipe: Any, data: Path, orders: Tensor, out: Path) -> dict[Path, str | bytes]:
     """What a person would rather look at."""
     if recipe.TASK == "jigsaw":
         from ..tasks.jigsaw import cut, join
         from ..tasks.pictures import png, read_picture, read_tiles
 
         tiles = read_tiles(data)[0] if data.is_dir() else cut(read_picture(data), recipe.grid)[0]
-        return [write_atomic(out / f"{data.stem}.png", png(join(tiles, orders[0], recipe.grid)))]
+        return {out / f"{data.stem}.png": png(join(tiles, orders[0], recipe.grid))}
     if recipe.TASK == "tour":
         from ..tasks.tour import read_cities, tour_length, tour_text
         from .tour import draw
 
         cities = read_cities(data)
         title = f"{cities.name}: {cities.n} cities, length {tour_length(cities, orders[0]):.6g}, one forward pass"
-        return [
-            write_atomic(out / f"{data.stem}.tour", tour_text(cities, orders[0])),
-            save_figure(draw(cities, orders[0], title), out / f"{data.stem}.png"),
-        ]
-    return []
+        return {
+            out / f"{data.stem}.tour": tour_text(cities, orders[0]),
+            out / f"{data.stem}.png": png_of(draw(cities, orders[0], title)),
+        }
+    return {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import platform
 import sys
 from dataclasses import asdict
@@ -14,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from .common import Json, Out, Quiet, save_figure, write_atomic
+from .common import Json, Out, Quiet, json_text, png_of, write_together
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,10 +32,9 @@ def bench(
     Example: unshuffle bench --out results/bench
     """
     results = collect(quick, Console(stderr=True, quiet=quiet))
-    write_atomic(out / "bench.json", json.dumps(results, indent=1) + "\n")
-    save_figure(draw(results), out / "bench.png")
+    write_together({out / "bench.json": json_text(results), out / "bench.png": png_of(draw(results))})
     if as_json:
-        typer.echo(json.dumps(results, indent=1))
+        typer.echo(json_text(results), nl=False)
     elif not quiet:
         console = Console(width=110)
         for table in tables(results):

@@ -217,11 +217,6 @@ def png_of(figure: Figure, dpi: int = 150) -> bytes:
     return buffer.getvalue()
 
 
-def save_figure(figure: Figure, path: Path) -> Path:
-    """The same as a file, atomically."""
-    return write_atomic(path, png_of(figure))
-
-
 def table_text(rows: Iterable[Sequence[object]]) -> str:
     """Rows as the text of a CSV file."""
     text = io.StringIO()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -207,6 +208,9 @@ def read_lists(path: Path, n: int) -> Tensor:
 
 def _number(cell: str, path: Path, row: int, column: int) -> float:
     try:
-        return float(cell)
+        value = float(cell)
     except ValueError:
-        raise BadInput(f"{path}, line {row}, column {column}: {cell!r} is not a number.") from None
+        value = math.nan
+    if not math.isfinite(value):
+        raise BadInput(f"{path}, line {row}, column {column}: {cell!r} is not a finite number.")
+    return value
