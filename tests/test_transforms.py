@@ -105,3 +105,13 @@ def test_noise_inside_vmap(engine):
         torch.vmap(us.gumbel_sinkhorn, randomness="different")(scores)
     with pytest.raises(us.BadInput, match="without a tolerance"):
         torch.vmap(lambda s: us.sinkhorn(s, tolerance=1e-3))(scores)
+
+
+@pytest.mark.parametrize("relax", [us.NeuralSort(), us.SoftSort(), us.ColumnSoftmax()], ids=lambda r: type(r).__name__)
+def test_the_other_relaxations_inside_vmap_and_grad(relax):
+    """Their look for NaN must not stop the transforms."""
+    scores = torch.rand(3, 5, 5) if isinstance(relax, us.ColumnSoftmax) else torch.rand(3, 5)
+    torch.testing.assert_close(torch.vmap(lambda s: relax(s))(scores), relax(scores))
+    leaf = scores.clone().requires_grad_()
+    relax(leaf).square().sum().backward()
+    torch.testing.assert_close(torch.func.grad(lambda s: relax(s).square().sum())(scores), leaf.grad)
