@@ -124,6 +124,20 @@ def test_stable_at_any_spread(name):
 
 @needs_numba
 @needs_numba
+@pytest.mark.parametrize("n", [20, 50])
+def test_scalings_that_drift_are_exact_and_not_hard(n, monkeypatch):
+    """Crowded items drift to free places, a little further with every iteration: far in the end, but each row one way only."""
+    from unshuffle.operators import _kernel
+
+    monkeypatch.setattr(_kernel.Hard, "solve", lambda *_: pytest.fail("done again in log space"))
+    draw = torch.Generator().manual_seed(n)
+    scores = -800.0 * (torch.rand(9, n, 1, generator=draw) - torch.linspace(0, 1, n)) ** 2
+    P, Q, ours, definition = both(scores, 30, torch.randn(9, n, n, generator=draw))
+    assert torch.allclose(P, Q, atol=1e-4)
+    assert torch.allclose(ours, definition, atol=1e-4)
+
+
+@needs_numba
 @pytest.mark.parametrize("n", [3, 10, 50, 131])
 @pytest.mark.parametrize("field", [False, True])
 def test_weak_columns_are_exact_and_not_hard(n, field, monkeypatch):

@@ -17,9 +17,9 @@ from ._threads import in_chunks
 from ._torch import Perturb, second_order
 
 # Scalings must stay in (low, high), and ratios of scalings below reach: then nothing that float drops can matter,
-# neither in the sums nor in P times ratios in the backward pass (exp(-87) * reach is still negligible for float32).
+# neither in the sums nor in P times ratios in the backward pass: e^(-87 + 33 + 33) and e^(-87 + 62) are below float32's rounding.
 LIMITS = {
-    torch.float32: np.exp(np.array([-30.0, 30.0, 48.0])).astype(np.float32),
+    torch.float32: np.exp(np.array([-33.0, 33.0, 62.0])).astype(np.float32),
     torch.float64: np.exp(np.array([-250.0, 250.0, 400.0])),
 }
 

@@ -238,6 +238,19 @@ def _bounds(x):
     return extremes(x, 0, x.size)
 
 
+@njit
+def reach(u, v, start):
+    """The largest $a_t c_s$ of any entry and any two iterations; ``start`` is $v_0$."""
+    T, n = u.shape
+    row = column = u.dtype.type(1)
+    for j in range(n):
+        most_u, most_v = u[0, j], max(start[j], v[0, j])
+        for t in range(1, T):
+            most_u, most_v = max(most_u, u[t, j]), max(most_v, v[t, j])
+        row, column = max(row, most_u / u[T - 1, j]), max(column, most_v / v[T - 1, j])
+    return row * column
+
+
 @njit(fastmath=True)
 def _iterate(K, u, v, totals, sums, tolerance, limits):
     """All iterations and the result in K; how many were used, or 0 if the matrix is hard."""
@@ -266,7 +279,8 @@ def _iterate(K, u, v, totals, sums, tolerance, limits):
             return 0
         for j in range(n):
             v[t, j] = one / sums[j]
-    if most_row / least_row * most_column / least_column > limits[2]:  # bounds a_t c_t, and with it what P may drop
+    # both bound a_t c_t, and with it what P may drop; the first costs nothing
+    if most_row / least_row * most_column / least_column > limits[2] and reach(u[:used], v[:used], v[T]) > limits[2]:
         return 0
     last_u, last_v = u[used - 1], v[used - 1]
     for i in range(n):

@@ -15,7 +15,7 @@ from numba import types
 from numba.core import cgutils
 
 from ._jit import njit
-from ._numba import FORBIDDEN, HARD, PACKED, _bounds, logits, new_words, number_of, shift_columns, spend
+from ._numba import FORBIDDEN, HARD, PACKED, _bounds, logits, new_words, number_of, reach, shift_columns, spend
 from ._simd import FLAGS, WIDTH, _Emit, intrinsic
 from ._vector_math import exp_below
 
@@ -241,7 +241,8 @@ def _iterate(X, n, u, v, totals, sums, limits):
     fine = True
     for j in range(width):
         fine = fine and sums[j] == sums[j]
-    return fine and most_row / least_row * most_column / least_column < limits[2]
+    near = most_row / least_row * most_column / least_column < limits[2]
+    return fine and (near or reach(u, v[1:], v[0]) < limits[2])
 
 
 @njit
