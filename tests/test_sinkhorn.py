@@ -132,7 +132,7 @@ def test_scalings_that_drift_are_exact_and_not_hard(n, monkeypatch):
     monkeypatch.setattr(_kernel.Hard, "solve", lambda *_: pytest.fail("done again in log space"))
     draw = torch.Generator().manual_seed(n)
     scores = -800.0 * (torch.rand(9, n, 1, generator=draw) - torch.linspace(0, 1, n)) ** 2
-    P, Q, ours, definition = both(scores, 30, torch.randn(9, n, n, generator=draw))
+    P, ours, Q, definition = both(scores, 30, torch.randn(9, n, n, generator=draw))
     assert torch.allclose(P, Q, atol=1e-4)
     assert torch.allclose(ours, definition, atol=1e-4)
 
