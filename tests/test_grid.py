@@ -290,12 +290,28 @@ def test_a_piece_beside_its_place_moves_the_frame():
     assert grid_regrow.regrow_by_segments(*grown, anywhere, 0.1).reshape(8, 9)[0, 0] == tiles[3, 3]
 
 
+def test_the_rest_is_annealed_around_what_has_regrown(monkeypatch):
+    right, below, truth = puzzle(8, 8)
+    b = Affinities.of((right, below), (8, 8))
+    order = np.random.default_rng(1).permutation(64)
+    monkeypatch.setattr(Reassembly, "_shifted", lambda _self, order, passes=0: order)
+    search = Reassembly(order, b, np.random.default_rng(0), Rounds(most=3, anneal_every=3), cost=(right, below))
+    board = np.full(64, -1)
+    board[9:12] = truth[9:12]
+    assert search._annealed(board).tolist() == truth.tolist()
+    assert [search._anneals for search.round in (1, 2, 3)] == [False, False, True]
+    masked = Reassembly(order, b, np.random.default_rng(0), Rounds(), np.ones((64, 64), dtype=np.bool_), (right, below))
+    assert not any(masked._anneals for masked.round in (1, 2, 3))  # a torus knows nothing of cells
+
+
 def test_lists_hold_what_whole_matrices_would():
     """Fields, Sinkhorn and shares of a few steps against matrices and loops."""
     shape, n = (4, 5), 20
     right, below, _ = puzzle(*shape, noise=0.9)
     b = Affinities.of((right, below), shape)
-    run = grid_lists.Lists((3, 7), shape, grid_lists.Advance(decided=0.0))
+    board = np.full(n, -1)
+    board[7] = 3
+    run = grid_lists.Lists(board, 7, shape, grid_lists.Advance(decided=0.0))
     for step in range(12):
         P = np.zeros((n, n))
         P[np.repeat(np.arange(n), np.diff(run.first)), run.cell] = run.share
@@ -335,7 +351,7 @@ def test_large_grids_grow_in_lists(shape):
 def test_a_round_that_gains_is_kept(monkeypatch):
     right, below, truth = puzzle(5, 5)
     b = Affinities.of((right, below), (5, 5))
-    monkeypatch.setattr(Reassembly, "_shifted", lambda _self, order: order)
+    monkeypatch.setattr(Reassembly, "_shifted", lambda _self, order, passes=0: order)
     monkeypatch.setattr(Reassembly, "_regrown", lambda _self: truth.numpy())
     search = Reassembly(np.arange(25), b, np.random.default_rng(0), Rounds(most=3))
     search.advance(5)

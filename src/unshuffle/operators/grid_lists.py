@@ -37,16 +37,24 @@ class Advance:
 
 
 class Lists:
-    """One run: for each tile the cells in which it has a share above the background; grown from one tile in one cell."""
+    """One run: for each tile the cells in which it has a share above the background.
 
-    def __init__(self, seed: tuple[int, int], shape: tuple[int, int], advance: Advance) -> None:
+    Grown from what is on ``board`` (the tile of each cell, or -1), where ``pinned`` (a cell) keeps its tile.
+    """
+
+    def __init__(self, board: np.ndarray, pinned: int, shape: tuple[int, int], advance: Advance) -> None:
         n = shape[0] * shape[1]
-        self.seed, self.shape, self.advance = seed, shape, advance
-        self.first = (np.arange(n + 1) > seed[0]).astype(np.int64)
-        self.cell, self.share = np.array([seed[1]], np.int32), np.ones(1, np.float32)
+        self.shape, self.advance = shape, advance
+        self.seed = int(board[pinned]), pinned
+        cells = np.flatnonzero(board >= 0)
+        placed = np.zeros(n, np.int64)
+        placed[board[cells]] = 1
+        self.first = np.concatenate((np.zeros(1, np.int64), placed.cumsum()))
+        self.cell = cells[np.argsort(board[cells])].astype(np.int32)
+        self.share = np.ones(len(cells), np.float32)
         self.room = 32 * n
         self.column, self.base = np.ones(n), np.ones(n)
-        self.beta, self.entropy, self.attached, self.done = advance.start * np.log(n), 1.0, 1, False
+        self.beta, self.entropy, self.attached, self.done = advance.start * np.log(n), 1.0, len(cells), False
         self.step = 0
 
     def grow(self, bonds: Bonds, steps: int) -> None:

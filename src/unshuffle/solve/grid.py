@@ -28,6 +28,7 @@ from .solution import Runs
 from .watch import Watch
 
 RUNS = 2  # one per core of a small machine; reassembly from two starts finds more than from one
+ALONE = 1000  # tiles from which on one run has to do: a round of reassembly takes half a second
 MANY = 300  # tiles from which on the lists of `grid_lists` are faster than whole matrices
 PIN = 4.0  # the field of a tile with four sure neighbours: pinned, but no more than a tile that has found its place
 FEW = 6  # tiles of which every order is tried: 720
@@ -72,7 +73,7 @@ def solve_grid(
     mask = NO_MASK if allowed is None else allowed.numpy()
     puzzle = Puzzle(layout, cost, Affinities.of(cost, shape), mask, watch)
     rng = np.random.default_rng(int(torch.randint(2**31, (1,), generator=generator)))
-    starts = [_tried(puzzle)] if layout.n <= FEW else _on_torus(puzzle, runs or RUNS, rng)
+    starts = [_tried(puzzle)] if layout.n <= FEW else _on_torus(puzzle, runs or (RUNS if layout.n < ALONE else 1), rng)
     if init is not None and layout.n > FEW:
         starts.insert(0, _from_scores(puzzle, init))
     found = starts if layout.n <= FEW else _reassembled(puzzle, starts, rng, rounds)
@@ -108,7 +109,7 @@ def _on_torus(puzzle: Puzzle, runs: int, rng: np.random.Generator) -> list[np.nd
     centre = (shape[0] // 2) * shape[1] + shape[1] // 2
     seeds = np.argsort(-puzzle.belief.strength(), kind="stable")[np.arange(runs) % n]
     if n >= MANY and have_numba:
-        orders = _in_lists(puzzle, [(int(tile), centre) for tile in seeds])
+        orders = _in_lists(puzzle, seeds, centre)
         return [_opened(puzzle, order) for order in orders]
     soft = np.clip(1 + 0.05 * rng.standard_normal((runs, n, n), np.float32), 0, None) / n
     bias = np.zeros((runs, n, n), np.float32)
@@ -122,9 +123,11 @@ def _on_torus(puzzle: Puzzle, runs: int, rng: np.random.Generator) -> list[np.nd
     return [_opened(puzzle, order) for order in orders]
 
 
-def _in_lists(puzzle: Puzzle, seeds: list[tuple[int, int]]) -> np.ndarray:
+def _in_lists(puzzle: Puzzle, seeds: np.ndarray, centre: int) -> np.ndarray:
     """The same for many tiles, without matrices."""
-    crystals = [Lists(seed, puzzle.shape, Advance(pin=PIN)) for seed in seeds]
+    boards = np.full((len(seeds), puzzle.layout.n), -1)
+    boards[:, centre] = seeds
+    crystals = [Lists(board, centre, puzzle.shape, Advance(pin=PIN)) for board in boards]
 
     def some(low: int, high: int) -> None:
         for crystal in crystals[low:high]:
@@ -197,7 +200,7 @@ def _reassembled(
         return starts
     distinct = {start.tobytes(): start for start in starts}
     searches = [
-        Reassembly(start, puzzle.belief, child, rounds, puzzle.allowed)
+        Reassembly(start, puzzle.belief, child, rounds, puzzle.allowed, puzzle.cost)
         for start, child in zip(distinct.values(), rng.spawn(len(distinct)), strict=True)
     ]
 
