@@ -160,7 +160,6 @@ OTHERS = {
     "solve, zero items": lambda: us.solve(lambda X: X.sum(), items=torch.zeros(0, 2)),
     "solve, loss of many numbers": lambda: us.solve(lambda X: X, items=COST),
     "solve, loss without gradient": lambda: us.solve(lambda X: torch.tensor(1.0), items=COST),
-    "solve, polish of a loss": lambda: us.solve(lambda X: X.sum(), items=COST, polish=True),
 }
 
 TWO = torch.zeros(2)

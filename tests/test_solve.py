@@ -17,7 +17,7 @@ from unshuffle.solve import confidence
 from unshuffle.solve.anneal import Pace, anneal, steepest
 from unshuffle.solve.cycle import Tours, solve_cycle
 from unshuffle.solve.levels import rebin, widths
-from unshuffle.solve.loss import Losses, solve_loss
+from unshuffle.solve.loss import Losses, _moved, _moves, solve_loss
 from unshuffle.solve.rounds import Rounds
 from unshuffle.solve.watch import Watch
 from unshuffle.structure.energies import expected_energy
@@ -378,6 +378,44 @@ def test_a_loss_that_wants_a_smooth_film():
     s = us.solve(rough, items=film[shuffle])
     assert s.energy == pytest.approx(float(rough(film)), rel=1e-4)
     assert abs(float(us.kendall_tau(shuffle[s.order], torch.arange(frames)))) == pytest.approx(1.0)
+
+
+def test_polish_of_a_loss_mends_what_annealing_left():
+    """Total variation of smooth rows: neighbours only, and blends are smooth too, so annealing alone stops short."""
+    at = torch.linspace(0, 3, 30).unsqueeze(1) + torch.linspace(0, 5, 7)
+    rows = torch.sin(at) + 0.3 * torch.cos(2.3 * at)
+    order = torch.randperm(30, generator=torch.Generator().manual_seed(2))
+
+    def total_variation(x):
+        return (x[1:] - x[:-1]).abs().sum()
+
+    start = us.solve(total_variation, items=rows[order], runs=2, time_limit=0.0, polish=True)
+    assert start.polished_energy == start.energy  # no time left: nothing is polished
+    found = us.solve(total_variation, items=rows[order], runs=2, polish=True)
+    assert found.polished_energy == pytest.approx(float(total_variation(rows[order][found.polished_order])), rel=1e-5)
+    assert found.polished_energy <= found.energy
+    assert found.polished_energy == pytest.approx(float(total_variation(rows)), rel=1e-5)
+
+
+def test_polish_of_a_loss_keeps_to_the_mask():
+    allowed = torch.ones(8, 8, dtype=torch.bool)
+    allowed[3] = allowed[:, 6] = False
+    allowed[3, 6] = True
+    values = torch.arange(8.0).unsqueeze(1)
+    found = us.solve(lambda x: (x[1:] - x[:-1]).abs().sum(), items=values, allowed=allowed, runs=2, polish=True)
+    assert int(found.polished_order[6]) == 3
+    assert sorted(found.polished_order.tolist()) == list(range(8))
+
+
+def test_every_move_of_a_loss_is_a_permutation():
+    moves = _moves(6)
+    new = _moved(moves, 6)
+    assert len(moves) == 2 * 6 * 5
+    assert (new.sort(1).values == torch.arange(6)).all()
+    reverse, swap, move = (new[(moves == torch.tensor([kind, 1, 4])).all(1)][0].tolist() for kind in range(3))
+    assert reverse == [0, 4, 3, 2, 1, 5]
+    assert swap == [0, 4, 2, 3, 1, 5]
+    assert move == [0, 2, 3, 4, 1, 5]
 
 
 def test_a_loss_that_vmap_cannot_map_is_looped():

@@ -49,7 +49,7 @@ def solve(
 
     from ..errors import whole
     from ..operators._threads import small_steps
-    from ..structure.layouts import Grid
+    from ..structure.layouts import Cycle, Graph, Grid, Path
     from . import checks
     from .solution import Solution
     from .watch import Watch
@@ -65,7 +65,11 @@ def solve(
     small = n <= SMALL and not isinstance(problem, Grid) and costs is not None
     with Watch(checks.limit(time_limit), callback) as watch, torch.no_grad(), small_steps(small):
         found: Runs = chosen(watch=watch, **options)
-        polished = _polish(problem, costs, found, options["allowed"]) if polish else (None, None)
+        polished = (None, None)
+        if polish and isinstance(problem, (Path, Cycle, Grid, Graph)):
+            polished = _polish(problem, costs, found, options["allowed"])
+        elif polish:
+            polished = _polish_loss(problem, items, found, options["allowed"], options["generator"], watch)
     best = int(found.energies.argmin())
     return Solution(
         order=found.orders[best],
@@ -119,7 +123,6 @@ def _solver(problem: Any, costs: Any, items: Any) -> tuple[Callable[..., Runs], 
 def _polish(problem: Any, costs: Any, found: Runs, allowed: Tensor | None) -> tuple[Tensor, float]:
     """Local search from every order that a round ended in; the best of them."""
     from ..operators import local_search
-    from ..shapes import BadInput
     from ..structure.layouts import Cycle, Graph, Grid, Path
     from .grid import polish_grid
 
@@ -129,8 +132,6 @@ def _polish(problem: Any, costs: Any, found: Runs, allowed: Tensor | None) -> tu
         Grid: polish_grid,
         Graph: local_search.improve_assignment,
     }
-    if type(problem) not in searches:
-        raise BadInput("polish needs a layout: there is no local search for a loss of your own.")
     where = (
         (problem.weights,)
         if isinstance(problem, Graph)
@@ -142,3 +143,13 @@ def _polish(problem: Any, costs: Any, found: Runs, allowed: Tensor | None) -> tu
     energies = problem.energy(orders, costs)
     best = int(energies.argmin())
     return orders[best], float(energies[best])
+
+
+def _polish_loss(
+    problem: Any, items: Any, found: Runs, allowed: Any, generator: Any, watch: Any
+) -> tuple[Tensor, float]:
+    """Local search of a loss from the best order: it takes thousands of values of the function."""
+    from .loss import as_items, polish_loss
+
+    order = found.orders[int(found.energies.argmin())]
+    return polish_loss(problem, as_items(items), order, allowed=allowed, generator=generator, watch=watch)

@@ -28,6 +28,8 @@ from .watch import Watch
 
 Loss = Callable[[Tensor], Tensor]
 
+REVERSE, SWAP, MOVE = 0, 1, 2
+AT_ONCE = 2_000_000  # numbers in a batch of reordered items: 8 MB, so that it stays in the cache
 FLAT = 0.05  # share of the curvature that sets the unit of a run without gamma
 
 
@@ -77,6 +79,56 @@ def solve_loss(
     order = found.orders[best]
     confidence = place_share(problem.marginal(order, best), order, 1.0)
     return Runs(found.orders, found.energies, found.softs[best], confidence, same_energy(found.energies, best))
+
+
+def polish_loss(
+    loss: Loss,
+    items: Float[Tensor, "n *d"],
+    order: Int[Tensor, "n"],
+    *,
+    allowed: Tensor | None = None,
+    generator: torch.Generator,
+    watch: Watch,
+) -> tuple[Int[Tensor, "n"], float]:
+    """Reversals, moves of one item and swaps while the loss of the hard order falls. Knows nothing of the loss but its value.
+
+    Moves come in random order, in batches; the best of a batch is made if it gains. Ends when no move at all does.
+    """
+    values, n = _batched(loss, items), len(items)
+    moves = _moves(n)[torch.randperm(2 * n * (n - 1), generator=generator)]
+    batch = max(16, AT_ONCE // max(items.numel(), 1))
+    best, idle = float(values(items[order].unsqueeze(0))), 0
+    enough = 1e-7 * abs(best)
+    while idle < len(moves) and watch(stage="polish", energy=best, entropy=0.0):
+        some, moves = moves[:batch], torch.cat((moves[batch:], moves[:batch]))
+        candidates = order[_moved(some, n)]
+        energies = values(items[candidates]).double().nan_to_num(nan=torch.inf)
+        if allowed is not None:
+            energies[~allowed[candidates, torch.arange(n)].all(1)] = torch.inf
+        found = int(energies.argmin())
+        idle += len(some)
+        if float(energies[found]) < best - enough:
+            order, best, idle = candidates[found], float(energies[found]), 0
+    return order, best
+
+
+def _moves(n: int) -> Int[Tensor, "moves 3"]:
+    """All (kind, first, second): reversals and swaps of first < second, and one item from first to second, both ways."""
+    low, high = torch.triu_indices(n, n, 1)
+    pairs = ((REVERSE, low, high), (SWAP, low, high), (MOVE, low, high), (MOVE, high, low))
+    return torch.cat([torch.stack((torch.full_like(a, kind), a, b), 1) for kind, a, b in pairs])
+
+
+def _moved(moves: Int[Tensor, "moves 3"], n: int) -> Int[Tensor, "moves n"]:
+    """Which position's item comes to each position."""
+    kind, first, second = moves.unsqueeze(2).unbind(1)
+    at = torch.arange(n)
+    low, high = torch.minimum(first, second), torch.maximum(first, second)
+    between = (at >= low) & (at <= high)
+    swapped = torch.where(at == first, second, torch.where(at == second, first, at))
+    onward = torch.where(at == second, first, at + torch.sign(second - first))
+    new = torch.where(kind == REVERSE, low + high - at, torch.where(kind == SWAP, swapped, onward))
+    return torch.where(between, new, at)
 
 
 def as_items(items: Any) -> Tensor:
