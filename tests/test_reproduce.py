@@ -245,8 +245,8 @@ def test_the_command_computes_once_and_shows_ours_beside_the_papers(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("sorted",), "The tables are"),
-        (("sorting", "--scale", "large"), "The scales are"),
+        (("sorted",), "TABLE must be one of"),
+        (("sorting", "--scale", "large"), "--scale must be one of"),
         (("sorting", "--seeds", "a"), "Seeds are whole numbers"),
         (("jigsaw",), "--data"),
     ],
