@@ -151,3 +151,20 @@ def test_train_then_apply(tmp_path):
         assert done.returncode == 2
         assert message in done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_tensorboard_gets_every_epoch(tmp_path):
+    pytest.importorskip("tensorboard")
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of tensorboard's own dependencies
+        from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+        from unshuffle.learn.watching import tensorboard
+
+        fitted = train(small(), callback=tensorboard(tmp_path))
+        seen = EventAccumulator(str(tmp_path)).Reload()
+    assert {"loss", "held_out", "beta_mean"} <= set(seen.Tags()["scalars"])
+    written = [event.value for event in seen.Scalars("held_out")]
+    assert written == pytest.approx([record["held_out"] for record in fitted.history])
