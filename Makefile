@@ -37,7 +37,8 @@ bars: $(READY)   ## what the solver reaches on real data: make bars DATA=folder 
 	@test -n "$(DATA)" || { echo "say where the data is: make bars DATA=folder"; exit 1; }
 	for problem in tours qap jigsaw strips seriation; do $(BIN)/python benchmarks/solve_$$problem.py --data $(DATA) || exit 1; done
 	$(BIN)/python benchmarks/reference_tours.py --data $(DATA)
-	$(BIN)/python benchmarks/solve_growth.py && $(BIN)/python benchmarks/solve_temperature.py && $(BIN)/python benchmarks/solve_qap.py --generated
+	for problem in growth temperature loss; do $(BIN)/python benchmarks/solve_$$problem.py || exit 1; done
+	$(BIN)/python benchmarks/solve_qap.py --generated && $(BIN)/python benchmarks/tour_confidence.py
 
 learn: $(READY)  ## what training reaches: make learn DATA=folder (hours; goes on where it stopped)
 	@test -n "$(DATA)" || { echo "say where the data is: make learn DATA=folder"; exit 1; }
