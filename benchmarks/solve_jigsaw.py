@@ -125,7 +125,7 @@ def draw(curves: dict[str, list[dict]], path: Path) -> None:
     for (name, curve), marker in zip(curves.items(), "osd^vx+*<>pPhH", strict=False):
         axes.plot([b["confidence"] for b in curve], [b["in place"] for b in curve], marker=marker, label=name)
     axes.set(xlabel="confidence of a tile", ylabel="share in place", xlim=(0, 1.02), ylim=(0, 1.02))
-    axes.legend(fontsize=8, loc="lower right")
+    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.0))
     figure.savefig(path, dpi=130)
 
 
