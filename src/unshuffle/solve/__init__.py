@@ -97,6 +97,8 @@ def _solver(problem: Any, costs: Any, items: Any) -> tuple[Callable[..., Runs], 
     if isinstance(problem, (Path, Cycle, Grid, Graph)):
         if costs is None:
             raise BadInput(f"A {type(problem).__name__} needs cost=, the pair cost of neighbours (items x items).")
+        if items is not None:
+            raise BadInput(f"A {type(problem).__name__} takes cost= alone; items= belong to a loss of your own.")
         if isinstance(problem, Grid):
             from .grid import solve_grid
 
@@ -113,6 +115,8 @@ def _solver(problem: Any, costs: Any, items: Any) -> tuple[Callable[..., Runs], 
         raise BadInput(f"solve takes a layout or a function of the reordered items, not {type(problem).__name__}.")
     if items is None:
         raise BadInput("A loss needs items=, the things to reorder (n x d).")
+    if costs is not None:
+        raise BadInput("A loss takes items= alone; cost= belongs to a layout.")
     from .loss import as_items, solve_loss
 
     things = as_items(items)
