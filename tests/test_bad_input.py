@@ -692,6 +692,7 @@ def test_standard_output_on_a_full_disk(tmp_path):
 
 INTERRUPT = """
 import os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are born deaf to it
 from unshuffle.{module} import {name} as patched
 before = patched.{method}
 def interrupted(*a, **k):
