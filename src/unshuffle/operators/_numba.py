@@ -28,7 +28,9 @@ _M0, _M1 = np.uint64(M0), np.uint64(M1)
 _W0, _W1 = np.uint32(W0), np.uint32(W1)
 _32 = np.uint64(32)
 
-WEAK = -12.0  # log of a column's largest share of any row below which it is shifted: half of what the scalings can take
+WEAK = (
+    -12.0
+)  # log of a column's largest share of any row below which it is shifted: well within what the scalings can take
 PROBES = 4  # rows that are looked at first: a column that is weak in all rows is weak in these
 EASY, HARD, PACKED, FORBIDDEN = 0, 1, 2, 3  # places in ``seen``: whether there was any such matrix or entry
 rows_at_once = njit(rows_at_once)
@@ -124,16 +126,23 @@ def any_weak_column(scores, beta, field):
     return False
 
 
-@njit
+@njit(fastmath={"nnan", "nsz", "reassoc"})
 def _strengthen(best, row, beta, field):
-    """best_j = max(best_j, L_j - max_k L_k) for one row L = beta * scores."""
-    top = row.dtype.type(-np.inf)
-    for j in range(row.size):
-        top = max(top, (field[j] if field.size else beta) * row[j])
-    if top == -np.inf:
+    """best_j = max(best_j, L_j - max_k L_k) for one row L = beta * scores; what a NaN gives is found out later."""
+    if field.size:
+        top = field[0] * row[0]
+        for j in range(1, row.size):
+            top = max(top, field[j] * row[j])
+        if top > -np.inf:
+            for j in range(row.size):
+                best[j] = max(best[j], field[j] * row[j] - top)
         return
-    for j in range(row.size):
-        best[j] = max(best[j], (field[j] if field.size else beta) * row[j] - top)
+    top = beta * row[0]
+    for j in range(1, row.size):
+        top = max(top, beta * row[j])
+    if top > -np.inf:
+        for j in range(row.size):
+            best[j] = max(best[j], beta * row[j] - top)
 
 
 @njit
