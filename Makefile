@@ -42,7 +42,7 @@ bars: $(READY)   ## what the solver reaches on real data: make bars DATA=folder 
 
 learn: $(READY)  ## what training reaches: make learn DATA=folder (hours; goes on where it stopped)
 	@test -n "$(DATA)" || { echo "say where the data is: make learn DATA=folder"; exit 1; }
-	$(BIN)/unshuffle reproduce sorting --scale cpu
+	$(BIN)/unshuffle reproduce all --scale cpu --data $(DATA)/faces
 	$(BIN)/python benchmarks/learn_jigsaw.py --data $(DATA)
 	$(BIN)/python benchmarks/learn_tours.py --data $(DATA)
 

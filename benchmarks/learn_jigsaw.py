@@ -1,10 +1,9 @@
-"""Jigsaws learned from a folder of portraits: the paper's protocol, ours, what each part of ours does, and then refining.
+"""Jigsaws learned from a folder of portraits: our recipe, what each part of it does, and then refining.
 
-    python benchmarks/learn_jigsaw.py --data FOLDER [--paper] [--strong] [--parts] [--refine] [--out results]
+    python benchmarks/learn_jigsaw.py --data FOLDER [--strong] [--parts] [--refine] [--out results]
 
 FOLDER holds faces/: by name, the last 195 are the test, the 100 before them choose the epoch, the first 800 are learned from.
-The paper's protocol is cut to 10 epochs (of 500 to 600) of pictures of 45 x 45 pixels (of 178 x 178): 20 to 40 seconds
-of one core a run. Runs with one seed share shuffles, anchors and first weights. Runs in the result file are not done again.
+Runs in the result file are not done again. The paper's protocol: `unshuffle reproduce jigsaw`.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from torch import nn
 
 from unshuffle.files import write_atomic
 from unshuffle.learn.predict import predict
-from unshuffle.metrics import direct_accuracy, mask_only_tau, order_tau
+from unshuffle.metrics import direct_accuracy, order_tau
 from unshuffle.networks import count_parameters
 from unshuffle.solve import solve
 from unshuffle.tasks.jigsaw import reassemble, seam_costs
@@ -30,24 +29,8 @@ from unshuffle.tasks.jigsaw_training import Jigsaw
 from unshuffle.tasks.training import about, train
 
 SEEDS = 3
-EPOCHS, PIXELS = 10, 45  # of the paper's protocol
 REFINED = 100  # test pictures
-REPORTED = {  # Kendall tau in the paper, CelebA: global, adaptive
-    5: ("0.178 +- 0.003", "0.199 +- 0.010"),
-    6: ("0.256 +- 0.003", "0.283 +- 0.038"),
-    7: ("0.201 +- 0.003", "0.291 +- 0.093"),
-}
 Run = tuple[str, Jigsaw]
-
-
-def paper_runs(data: Path) -> list[Run]:
-    """Seeds last: a table that was interrupted has all its rows."""
-    return [
-        (f"paper {p}x{p} {name} seed {seed}", Jigsaw.paper(data, p, name, seed, epochs=EPOCHS, pixels=PIXELS))
-        for seed in range(SEEDS)
-        for p in (5, 6, 7)
-        for name in ("global", "adaptive")
-    ]
 
 
 def strong_runs(data: Path) -> list[Run]:
@@ -114,25 +97,6 @@ def spread(values: list[float]) -> str:
     return f"{mean(values):.3f}" + (f" +- {stdev(values):.3f}" if len(values) > 1 else "")
 
 
-def show_paper(done: dict) -> None:
-    print(
-        f"\npaper's protocol, {EPOCHS} epochs, {PIXELS} px; mean +- deviation over paired seeds, 195 unseen portraits"
-    )
-    print(f"{'':8}{'':10}{'tau':>16}{'gain':>16}{'direct':>16}{'neighbour':>16}{'paper, CelebA':>18}")
-    for p in (5, 6, 7):
-        taus = {}
-        for name, said in zip(("global", "adaptive"), REPORTED[p], strict=True):
-            runs = [r["test"] for s in range(SEEDS) if (r := done.get(f"paper {p}x{p} {name} seed {s}"))]
-            if not runs:
-                continue
-            taus[name] = [run["tau"] for run in runs]
-            row = "".join(f"{spread([run[key] for run in runs]):>16}" for key in ("tau", "gain", "direct", "neighbour"))
-            print(f"{p}x{p:<6}{name:10}{row}{said:>18}")
-        differences = [a - g for a, g in zip(taus.get("adaptive", []), taus.get("global", []), strict=False)]
-        if differences:
-            print(f"{'':8}adaptive - global, paired: {spread(differences)}; anchors alone {mask_only_tau(p * p, {5: 1, 6: 6, 7: 12}[p]):.3f}")  # fmt: skip
-
-
 def show_rows(title: str, prefix: str, done: dict) -> None:
     groups: dict[str, list[dict]] = {}
     for name, run in done.items():
@@ -153,7 +117,7 @@ def show_refined(done: dict) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
-    groups = {"strong": strong_runs, "paper": paper_runs, "parts": part_runs, "refine": refine_runs}
+    groups = {"strong": strong_runs, "parts": part_runs, "refine": refine_runs}
     for group in groups:
         parser.add_argument(f"--{group}", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("results"))
@@ -173,7 +137,6 @@ def main() -> None:
         write_atomic(path, json.dumps(done, indent=1) + "\n")
         print(f"{name}: " + ", ".join(f"{key} {value:.3f}" for key, value in result["test"].items()), flush=True)
     show_rows("ours: no anchors, 195 unseen portraits, one forward pass", "strong", done)
-    show_paper(done)
     show_rows("ours at 5x5, 10 epochs of pictures of 45 x 45 pixels, one seed", "without", done)
     show_refined(done)
 

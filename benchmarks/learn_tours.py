@@ -1,6 +1,6 @@
-"""Learned tours, one forward pass and no search: the paper's four methods, and our unrolled annealer.
+"""Learned tours, one forward pass and no search: our unrolled annealer. The paper's methods: `unshuffle reproduce tsp`.
 
-    python benchmarks/learn_tours.py --data FOLDER [--paper] [--strong] [--runs FOLDER]
+    python benchmarks/learn_tours.py --data FOLDER [--runs FOLDER]
 
 FOLDER holds ``tsp/uniform.npz`` (xy_n, len_n); nothing that is reported was trained, selected or tuned on. Gaps are to the best
 known lengths, in percent. Runs that the result file has are not done again; interrupted ones go on from ``--runs``.
@@ -12,7 +12,6 @@ import argparse
 import json
 import statistics
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +30,6 @@ from unshuffle.tasks.tour_training import Tour, nearest_neighbour, ordered
 from unshuffle.tasks.training import about, train, trained
 
 SEEDS = (0, 1, 2)
-PAPER = {  # gap in percent at n = 100, and how our recipe names the method
-    "UTSP": (45.1, {"utsp": True}),
-    "GS UTSP": (31.2, {"temperature": "fixed"}),
-    "GS UTSP + TA": (31.1, {"temperature": "global"}),
-    "GS UTSP + DV-TA": (30.1, {"temperature": "degree"}),
-}
-# what a busy machine of two cores can do: 1,000 steps on 4 of 500 instances with 2 noisy samples; the paper has about 4,500
-# on 128 of 2,000 with 8. Schedules are cut in proportion
-CUT = {"epochs": 8, "batch": 4, "samples": 2}
-GRAPHS = 500
 
 
 class Instances:
@@ -96,34 +85,6 @@ def run(recipe: Tour, instances: Instances, done: dict, folder: Path) -> dict:
         "held_out": round(fitted.best or 0.0, 4),
         "settings": settings,
     }
-
-
-def paper(data: Path, result: dict, runs: Path, out: Path) -> None:
-    instances = Instances(data, 100)
-    table = result.setdefault("paper", {})
-    table["nearest neighbour"] = {"gap": round(instances.gap(nearest_neighbour(instances.cities)), 3)}
-    for seed in SEEDS:
-        for name, (_, method) in PAPER.items():
-            seeds = table.setdefault(name, {}).setdefault("seeds", {})
-            recipe = replace(Tour.paper(100, seed=seed, **{**CUT, **method}), instances=GRAPHS)
-            seeds[str(seed)] = run(
-                recipe, instances, seeds.get(str(seed), {}), runs / f"{name} {seed}".replace(" ", "_")
-            )
-            print(f"{name:>16}  seed {seed}  gap {seeds[str(seed)]['gap']:6.2f} %", flush=True)
-            save(out, result)
-    show_paper(table)
-
-
-def show_paper(table: dict) -> None:
-    print(f"\nn = 100, {GRAPHS} training instances, {CUT}\n{'':>17}  ours               paper")
-    for name, (published, _) in PAPER.items():
-        gaps = [row["gap"] for row in table.get(name, {}).get("seeds", {}).values()]
-        if gaps:
-            table[name] |= {"gap": round(statistics.mean(gaps), 2), "sd": round(statistics.pstdev(gaps), 2)}
-            table[name]["paper"] = published
-            spread = f"{table[name]['gap']:6.2f} +- {table[name]['sd']:5.2f} % ({len(gaps)} seeds)"
-            print(f"{name:>17}  {spread}  {published:6.1f} %")
-    print(f"{'nearest neighbour':>17}  {table['nearest neighbour']['gap']:6.2f} %", flush=True)
 
 
 def strong(data: Path, result: dict, runs: Path, out: Path) -> None:
@@ -194,18 +155,12 @@ def save(path: Path, result: dict) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--paper", action="store_true", help="the paper's methods only")
-    parser.add_argument("--strong", action="store_true", help="ours only")
     parser.add_argument("--runs", type=Path, default=Path("runs/learn_tours"), help="where runs are kept")
     parser.add_argument("--out", type=Path, default=Path("results/learn_tours.json"))
     options = parser.parse_args()
     result = json.loads(options.out.read_text()) if options.out.exists() else {}
-    if options.paper or not options.strong:
-        paper(options.data, result, options.runs, options.out)
-        save(options.out, result)
-    if options.strong or not options.paper:
-        strong(options.data, result, options.runs, options.out)
-        save(options.out, result)
+    strong(options.data, result, options.runs, options.out)
+    save(options.out, result)
 
 
 if __name__ == "__main__":

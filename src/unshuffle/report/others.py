@@ -62,12 +62,9 @@ def _read(path: Path) -> dict[str, Any]:
         raise BadInput(f"{path} is not a JSON file: measure again, or move it away.") from error
 
 
-def _result(
-    table: str, row: str, column: str, seed: int, metrics: dict[str, float], cut: str = "", **known: Any
-) -> Result:
-    place = Place(table, "", row, column, seed, "cpu", cut)
-    key = f"{table}-{row}-{column}-{seed}"
-    return Result(table, key, known.get("settings", {}), seed, (place,), known.get("seconds", 0.0), metrics, {}, {})
+def _result(table: str, row: str, column: str, seed: int, metrics: dict[str, float]) -> Result:
+    place = Place(table, "", row, column, seed, "cpu")
+    return Result(table, f"{table}-{row}-{column}-{seed}", {}, seed, (place,), 0.0, metrics, {}, {})
 
 
 def _solved_jigsaws(file: dict[str, Any]) -> Iterator[Result]:
@@ -89,38 +86,14 @@ def _nearest_neighbour(file: dict[str, Any]) -> Iterator[Result]:
 
 def _learned_jigsaws(file: dict[str, Any]) -> Iterator[Result]:
     for name, run in file.items():
-        if found := re.fullmatch(r"(paper|strong) (\d)x\d ?(\w*) seed (\d+)", name):
-            kind, side, row, seed = found.groups()
-            said = run["settings"]
-            whole = {"5": 500, "6": 600, "7": 600}[side]
-            cut = f"{said['epochs']} of {whole} epochs, {said['pixels']} of 178 pixels" if kind == "paper" else ""
-            known = {"settings": said, "seconds": run["seconds"]}
-            column = f"{side} x {side}"
-            yield _result("jigsaw", row or "strong recipe", column, int(seed), run["test"], cut, **known)
-            if side == "7" and row:  # the ablation has these rows too
-                yield _result("jigsaw-ablation", row, column, int(seed), run["test"], cut, settings=said)
+        if found := re.fullmatch(r"strong (\d)x\d seed (\d+)", name):
+            side, seed = found.groups()
+            yield _result("jigsaw", "strong recipe", f"{side} x {side}", int(seed), run["test"])
 
 
 def _learned_tours(file: dict[str, Any]) -> Iterator[Result]:
-    """The paper's methods at n = 100; ours at every size it was judged at, with the steps it was trained with."""
-    for row, line in file.get("paper", {}).items():
-        for seed, run in line.get("seeds", {}).items():
-            known = {"settings": run["settings"], "seconds": run["seconds"]}
-            if row != "GS UTSP + TA":
-                yield _result("tsp", row, "100", int(seed), {"gap": run["gap"]}, _cut(run["settings"]), **known)
-            if row != "UTSP":
-                yield _result(
-                    "tsp-ablation", row, "100", int(seed), {"gap": run["gap"]}, _cut(run["settings"]), **known
-                )
+    """At every size that the network was judged at, with the steps it was trained with."""
     for name, line in file.get("strong", {}).items():
         if size := re.fullmatch(r"n = (\d+)", name):
             for seed, run in line.get("trained", {}).get("seeds", {}).items():
                 yield _result("tsp", "strong recipe", size[1], int(seed), {"gap": run["gap"]})
-
-
-def _cut(said: dict[str, Any]) -> str:
-    samples = f", {said['samples']} of 8 samples" if not said["columns_only"] else ""
-    return (
-        f"{said['epochs']} of 300 epochs, batches of {said['batch']} instead of 128{samples}, "
-        f"{said['instances']:,} of 2,000 instances"
-    )
