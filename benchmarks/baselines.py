@@ -35,26 +35,24 @@ def parameters() -> None:
         print(f"| n = {n}, hidden {hidden} | {count:,} | {count + 4 + 2 * hidden:,} | {published:,} |")
 
 
-def best_tau(n: int, low: float, as_published: bool) -> float:
-    """Mean Kendall tau of 30 lists, best of the temperatures, decoded by assignment on log P."""
+def mean_tau(n: int, low: float, beta: float, as_published: bool) -> float:
+    """Mean Kendall tau of 30 lists, decoded by assignment on log P."""
     values = low + torch.rand(30, n, generator=torch.Generator().manual_seed(0))
-    truth = values.argsort(-1)
-    taus = []
-    for beta in BETAS:
-        P = NeuralSort(Constant(beta), as_published)(values)
-        order = assign(P.clamp_min(torch.finfo(P.dtype).tiny).log())
-        taus.append(order_tau(order, truth).mean().item())
-    return max(taus)
+    P = NeuralSort(Constant(beta), as_published)(values)
+    order = assign(P.clamp_min(torch.finfo(P.dtype).tiny).log())
+    return order_tau(order, values.argsort(-1)).mean().item()
+
+
+def best_tau(n: int, low: float, as_published: bool) -> float:
+    return max(mean_tau(n, low, beta, as_published) for beta in BETAS)
+
+
+def heading(name: str) -> None:
+    print(f"\n| {name} | " + " | ".join(f"n = {n}" for n in SIZES) + " |\n|---" + "|---" * len(SIZES) + "|")
 
 
 def neuralsort() -> None:
-    print(
-        "\n| NeuralSort, no training | "
-        + " | ".join(f"n = {n}" for n in SIZES)
-        + " |\n|---"
-        + "|---" * len(SIZES)
-        + "|"
-    )
+    heading("NeuralSort, no training")
     for name, low in (("[0, 1]", 0.0), ("[10, 11]", 10.0)):
         print(f"| {name}, the paper | " + " | ".join(f"{tau:.2f}" for tau in PAPER[name]) + " |")
         for kind, as_published in (("as published", True), ("correct", False)):
@@ -62,7 +60,17 @@ def neuralsort() -> None:
             print(f"| {name}, {kind} | " + " | ".join(cells) + " |", flush=True)
 
 
+def published_by_temperature() -> None:
+    """A softmax over positions is the same for all items once it is cold: P underflows and says nothing."""
+    heading("as published, by beta")
+    for name, low in (("[0, 1]", 0.0), ("[10, 11]", 10.0)):
+        for beta in (0.01, 0.1, 0.33, 0.58, 1.0, 10.0):
+            cells = (f"{mean_tau(n, low, beta, True):.2f}" for n in SIZES)
+            print(f"| {name}, {beta:g} | " + " | ".join(cells) + " |", flush=True)
+
+
 if __name__ == "__main__":
     mask_only()
     parameters()
     neuralsort()
+    published_by_temperature()

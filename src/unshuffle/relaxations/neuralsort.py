@@ -23,7 +23,8 @@ class NeuralSort:
 
     Column k is a distribution over *items*; the paper writes the transpose (positions x items) and the descending order.
     `as_published=True` reproduces the paper's code instead: softmax over *positions*, where the pairwise term
-    is the same for all entries of a row and cancels, so the keys are compared with nothing. That is why its NeuralSort row
+    is the same for all entries of a row and cancels, so the keys are compared with nothing, and what all have in common
+    counts: with keys of 10 to 11 the softmax is ten times colder and underflows. That is why its NeuralSort row
     collapses on [10, 11]; the operator itself sorts there perfectly.
     """
 
