@@ -84,13 +84,18 @@ def _flat(matrices: Tensor, n: int) -> np.ndarray:
 
 
 def _shifts(given: Problem, n: int) -> np.ndarray:
-    """What to take off the columns before anything is exponentiated, per batch entry; nothing at all as a rule."""
-    read = (given.scores, given.beta, given.field)
-    if not _numba.any_weak_column(*read):
-        return np.empty((0, n), given.scores.dtype)
+    """What to take off the columns before anything is exponentiated, per batch entry."""
     shifts = np.empty((len(given.scores), n), given.scores.dtype)
-    in_chunks(lambda low, high: _numba.column_shifts(*read, shifts, low, high), len(shifts), 4.0 * given.scores.size)
+    read = (given.scores, given.beta, given.field, shifts)
+    in_chunks(lambda low, high: _numba.column_shifts(*read, low, high), len(shifts), 4.0 * given.scores.size)
     return shifts
+
+
+def _one_by_one(given: Problem, shifts: np.ndarray, stop: np.generic, rest: tuple[Any, ...], work: float) -> None:
+    """Every matrix that is not done yet."""
+    *_, used, seen, _ = rest
+    seen[_numba.HARD] = 0
+    in_chunks(lambda low, high: _numba.forward(*given.arguments, shifts, stop, *rest, low, high), len(used), work)
 
 
 class KernelSinkhorn(torch.autograd.Function):
@@ -116,7 +121,7 @@ class KernelSinkhorn(torch.autograd.Function):
         v = np.empty((samples * batch, iterations + 1, n), P.dtype)
         used, seen = np.zeros(samples * batch, np.int64), np.zeros(4, np.int64)
         rest = (P, u, v, used, seen, LIMITS[scores.dtype])
-        shifts = _shifts(given, n)
+        shifts = _shifts(given, n) if _numba.looks_weak(*given.arguments[:3]) else np.empty((0, n), P.dtype)
         stop = P.dtype.type(-1 if tolerance is None else tolerance)
         work = P.size * (10.0 + 2 * iterations)
         groups = samples * (batch // WIDTH) if n in SMALL and tolerance is None else 0
@@ -125,10 +130,9 @@ class KernelSinkhorn(torch.autograd.Function):
                 lambda low, high: _packed.forward_packed(*given.arguments, shifts, *rest, low, high), groups, work / 4
             )
         if not groups or batch % WIDTH or seen[_numba.HARD]:
-            seen[_numba.HARD] = 0
-            in_chunks(
-                lambda low, high: _numba.forward(*given.arguments, shifts, stop, *rest, low, high), len(used), work
-            )
+            _one_by_one(given, shifts, stop, rest, work)
+        if seen[_numba.HARD] and not len(shifts) and ((shifts := _shifts(given, n)) < 0).any():
+            _one_by_one(given, shifts, stop, rest, work)
         ctx.hard = Hard.solve(given, stop, P, used, iterations) if seen[_numba.HARD] else None
         report.append(bool(seen[_numba.FORBIDDEN]))
         ctx.given, ctx.easy, ctx.settings = given, (u, v, used, seen), (samples, noise, iterations, tolerance)

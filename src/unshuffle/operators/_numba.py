@@ -31,7 +31,7 @@ _32 = np.uint64(32)
 WEAK = (
     -12.0
 )  # log of a column's largest share of any row below which it is shifted: well within what the scalings can take
-PROBES = 4  # rows that are looked at first: a column that is weak in all rows is weak in these
+PROBES = 4  # matrices and rows that are looked at first: what is weak there is shifted at once, the rest when it turns out to be hard
 EASY, HARD, PACKED, FORBIDDEN = 0, 1, 2, 3  # places in ``seen``: whether there was any such matrix or entry
 rows_at_once = njit(rows_at_once)
 
@@ -110,13 +110,13 @@ def logits(x, scores, beta, field, noise, words, matrix, stream):
 
 
 @njit
-def any_weak_column(scores, beta, field):
-    """Whether some matrix may have a weak column, by its scores (without noise) in a few rows."""
+def looks_weak(scores, beta, field):
+    """Whether one of a few matrices may have a weak column, by its scores (without noise) in a few rows."""
     batch, size = scores.shape
     n = int(np.sqrt(size))
     step = max(1, n // PROBES)
     best = np.empty(n, scores.dtype)
-    for b in range(batch):
+    for b in range(0, batch, max(1, batch // PROBES)):
         best[:] = -np.inf
         own = field[b % field.shape[0]] if field.shape[0] else scores[0, :0]
         for i in range(0, n, step):
@@ -306,7 +306,7 @@ def forward(scores, beta, field, noise, stream, shifts, tolerance, soft, u, v, u
     words = new_words(n)
     nothing = scores[0, :0]
     for m in range(low, high):
-        if used[m] < 0:  # done in a packed group
+        if used[m] != 0:  # done in a packed group, or without shifts
             continue
         b = m % batch
         own = field[b % field.shape[0]] if field.shape[0] else nothing
