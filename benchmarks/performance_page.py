@@ -1,4 +1,4 @@
-"""Writes the tables of docs/performance.md from results/bench/bench.json: python benchmarks/performance_page.py"""
+"""Writes the tables of docs/performance.md from results: python benchmarks/performance_page.py"""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "performance.md"
 BENCH = ROOT / "results" / "bench" / "bench.json"
+SOLVE = ROOT / "results" / "solve_growth.json"
 
 
-def tables(bench: dict) -> dict[str, str]:
+def tables(bench: dict, solve: dict) -> dict[str, str]:
     """Marker of the page -> Markdown."""
     speed = [
         (f"{r['batch']} x {r['n']}, {r['iterations']}", f"{r['ours']:.2f}", f"{r['plain']:.1f}", f"{r['pot']:.1f}",
@@ -41,6 +42,10 @@ def tables(bench: dict) -> dict[str, str]:
         (f"{r['batch']} x {r['n']}", f"{r['milliseconds']:.1f}", f"{r['nanoseconds_per_entry_and_iteration']:.2f}")
         for r in bench["growth"]
     ]
+    solving = [
+        (name, f"{r['cpu_seconds']:.1f}", f"{r['peak_mb']:.0f}", f"{r['cost_mb']:.0f}")
+        for name, r in solve["rows"].items()
+    ]
     first = bench["first"]
     return {
         "machine": ", ".join(f"{key} {value}" for key, value in bench["machine"].items()),
@@ -48,6 +53,7 @@ def tables(bench: dict) -> dict[str, str]:
         "step": table(("batch x n", "ours", "plain way", "times faster", "controller adds"), step),
         "memory": table(("T", "ours", "of it the 2T vectors", "plain loop"), memory),
         "growth": table(("batch x n", "ms", "ns per entry and iteration"), growth),
+        "solving": table(("", "seconds of a core", "peak MB beyond the cost", "cost matrix, MB"), solving),
         "first": f"import {first['import']:.1f} s; first call ever {first['first_process']:.0f} s; first call of the next "
         f"process {first['second_process']:.1f} s",
     }
@@ -64,4 +70,4 @@ def filled(page: str, parts: dict[str, str]) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(filled(PAGE.read_text(), tables(json.loads(BENCH.read_text()))))
+    PAGE.write_text(filled(PAGE.read_text(), tables(json.loads(BENCH.read_text()), json.loads(SOLVE.read_text()))))

@@ -42,11 +42,12 @@ def test_every_public_name_is_in_the_reference():
 @pytest.mark.skipif(not (ROOT / "benchmarks").exists(), reason="needs the source tree")
 def test_the_performance_page_is_filled_from_the_bench(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    from performance_page import BENCH, PAGE, filled, tables  # pyright: ignore
+    from performance_page import BENCH, PAGE, SOLVE, filled, tables  # pyright: ignore
 
     bench = json.loads(BENCH.read_text())
     bench["speed"][0]["ratio"] = 1234.5
-    page = filled(PAGE.read_text(), tables(bench))
+    solve = json.loads(SOLVE.read_text())
+    page = filled(PAGE.read_text(), tables(bench, solve))
     assert "1234.5" in page
     assert len(page.splitlines()) == len(PAGE.read_text().splitlines()), "a marker is missing"
-    assert filled(page, tables(bench)) == page
+    assert filled(page, tables(bench, solve)) == page
