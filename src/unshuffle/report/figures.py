@@ -97,6 +97,8 @@ def _panels(keys: Sequence[Any], draw: Callable[[Axes, Any], None]) -> Figure:
         draw(ax, key)
     for ax in axes[len(keys) :]:
         ax.set_axis_off()
+    named = {label: line for ax in axes for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=2, fontsize=8)  # inside it hides lines
     return figure
 
 
@@ -110,7 +112,6 @@ def _draw_lines(ax: Axes, key: tuple[str, int], lines: list, across: str, title:
     if across != "epoch":
         ax.invert_xaxis()  # training goes from soft to hard
     ax.grid(alpha=0.3)
-    ax.legend(fontsize=8)
 
 
 def draw_pairs(tables: Iterable[Table]) -> Figure | None:
