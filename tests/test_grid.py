@@ -16,9 +16,10 @@ import unshuffle as us
 from unshuffle.operators import grid_field, grid_lists, grid_regrow, grid_search
 from unshuffle.operators.permutation import inverse
 from unshuffle.solve.grid import place_confidence, polish_grid
-from unshuffle.solve.grid_affinity import Affinities, affinity
+from unshuffle.solve.grid_affinity import Affinities
 from unshuffle.solve.reassembly import Reassembly, Rounds, fill
 from unshuffle.structure.layouts import Grid, Path
+from unshuffle.structure.seams import affinity
 
 
 def puzzle(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -16,7 +17,6 @@ from unshuffle.metrics import mask_only_tau, mask_only_tau_sampled, order_tau
 from unshuffle.networks import AskNeighbours, SeamScorer
 from unshuffle.operators.assignment import assign
 from unshuffle.operators.permutation import to_matrix
-from unshuffle.solve.grid_affinity import affinity as affinity_of_the_solver
 from unshuffle.structure.layouts import Grid
 from unshuffle.structure.losses import Smoothness
 from unshuffle.structure.seams import SeamMisfit, affinity, extrapolation, seam_affinities
@@ -138,10 +138,34 @@ def test_extrapolation_by_its_definition():
             torch.testing.assert_close(D[1, i, k], onward + backward)
 
 
-def test_affinity_is_the_solvers_for_each_puzzle_of_a_batch():
-    cost = torch.rand(3, 8, 8, generator=generator()) + 0.1
-    for ours, D in zip(affinity(cost), cost, strict=True):
-        torch.testing.assert_close(ours, affinity_of_the_solver(D))
+def slow_affinity(D: list[list[float]]) -> list[list[float]]:
+    """As it is written: row and column softmax at the scale of the second best seam, at least the median of all scales."""
+    n = len(D)
+    others = [[k for k in range(n) if k != i] for i in range(n)]
+    by_row = [sorted(D[i][k] for k in others[i])[1] for i in range(n)]
+    by_column = [sorted(D[i][k] for i in others[k])[1] for k in range(n)]
+    least = sorted(map(min, zip(by_row, by_column, strict=True)))[(n - 1) // 2]
+    by_row, by_column = ([0.07 * max(scale, least) for scale in scales] for scales in (by_row, by_column))
+
+    def belief(i: int, k: int) -> float:
+        row = math.exp(-D[i][k] / by_row[i]) / sum(math.exp(-D[i][j] / by_row[i]) for j in others[i])
+        column = math.exp(-D[i][k] / by_column[k]) / sum(math.exp(-D[j][k] / by_column[k]) for j in others[k])
+        return math.sqrt(row * column)
+
+    return [[0.0 if i == k else belief(i, k) for k in range(n)] for i in range(n)]
+
+
+def test_affinity_is_a_slow_ones_for_each_puzzle_of_a_batch():
+    cost = torch.rand(3, 8, 8, generator=generator(), dtype=torch.float64) + 0.1
+    expected = torch.tensor([slow_affinity(D) for D in cost.tolist()], dtype=torch.float64)
+    torch.testing.assert_close(affinity(cost), expected)
+    torch.testing.assert_close(affinity(cost[1]), expected[1])
+
+
+def test_affinity_of_costs_below_0_is_that_of_the_costs_above_their_least():
+    cost = torch.rand(8, 8, generator=generator()) + 0.1
+    lowest = cost.min()
+    torch.testing.assert_close(affinity(cost - lowest - 3), affinity(cost - lowest))
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])

@@ -1,8 +1,7 @@
 r"""From the cost of a seam to the belief in it, and from a torus to a picture.
 
 The cost of a true seam differs from tile to tile by orders of magnitude, so what counts is how it compares with its
-rivals: $A_{ik} = \sqrt{p(k \mid i)\, p(i \mid k)}$ with row and column softmax at the scale of each tile's second best
-seam. A flat tile, whose seams all fit, shares one unit of belief among them instead of attracting everything.
+rivals: `structure.seams.affinity`.
 """
 
 from __future__ import annotations
@@ -11,13 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from ..operators.grid_field import Bonds
+from ..structure.seams import affinity
 
-SHARPNESS = 0.07
-"""Temperature of the softmax in units of the second best seam; 0.05 to 0.15 were tried on photos of 12 x 9 pieces."""
 PARTNERS = 10  # likely neighbours kept per side; the affinities of the others are below a hundredth
 PLAIN = (0.4, 0.2)
 """If even the weakest line of seams has a mean affinity above the first, the second times its log cost breaks the tie."""
@@ -41,7 +38,7 @@ class Affinities:
 
     @classmethod
     def of(cls, cost: tuple[Tensor, Tensor], shape: tuple[int, int]) -> Affinities:
-        right, below = affinity(cost[0]).numpy(), affinity(cost[1]).numpy()
+        right, below = (affinity(c.float()).numpy() for c in cost)
         # a grid of one row has no lower neighbours, and on a torus each cell would be its own
         right, below = right * (shape[1] > 1), below * (shape[0] > 1)
         score = right - _priced(cost[0]), below - _priced(cost[1])
@@ -66,24 +63,6 @@ def _priced(cost: Tensor) -> np.ndarray:
     typical = float(shifted[~torch.eye(n, dtype=torch.bool)].median())
     unit = typical if typical > 0 else max(float(shifted.max()), 1e-300)
     return (PRICE * shifted / unit).fill_diagonal_(0.0).float().numpy()
-
-
-def affinity(cost: Float[Tensor, "n n"]) -> Float[Tensor, "n n"]:
-    """$A = \\sqrt{p_r p_c}$; the scale of a tile is at least the median scale, so that two flat seams cannot look decisive."""
-    n = len(cost)
-    if n < 2:
-        return torch.zeros(n, n)
-    D = cost.to(torch.float32, copy=True)
-    D -= D.min().clamp_max(0.0)
-    typical = D[~torch.eye(n, dtype=torch.bool)].median()
-    D.fill_diagonal_(torch.inf)
-    second = min(2, n - 1)
-    by_row, by_column = D.kthvalue(second, 1).values, D.kthvalue(second, 0).values
-    # the small share of the typical cost is for pictures where more than half of the tiles have exact duplicates
-    least = torch.minimum(by_row, by_column).median().clamp_min(max(1e-3 * float(typical), 1e-30))
-    row = torch.softmax(-D / (SHARPNESS * by_row.clamp_min(least).unsqueeze(1)), 1)
-    column = torch.softmax(-D / (SHARPNESS * by_column.clamp_min(least).unsqueeze(0)), 0)
-    return (row * column).sqrt_()
 
 
 def line_scores(
