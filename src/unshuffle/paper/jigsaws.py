@@ -27,10 +27,10 @@ class Budget:
         return ", ".join(short + [f"{self.pixels} of 178 pixels"] * (self.pixels < 178))
 
 
-# cpu: about two minutes of one core a run
+# cpu: about a minute of one core a run
 BUDGETS: dict[Scale, Budget] = {
     "smoke": Budget((5,), epochs=1, pixels=20, strong_epochs=1),
-    "cpu": Budget(epochs=40, pixels=45),
+    "cpu": Budget(epochs=25, pixels=45),
     "paper": Budget(),
 }
 ABLATION: dict[Scale, int] = {"smoke": 5, "cpu": 7, "paper": 7}  # tiles a side
