@@ -66,7 +66,7 @@ def descend(cost: torch.Tensor, boost: float, seed: int, shift: float = 0.0) -> 
     levels = widths(n, recipe.coarsest)
     log_beta, factors = math.log(recipe.soon * costs.critical) + shift, []
     soft = scattered(RUNS, levels[0], n, n / levels[0], generator)
-    coarse = costs.shaken(RUNS, recipe.shake, generator, plain=False)
+    coarse = costs.shaken(RUNS, recipe, generator, plain=False)
     for m in levels:
         soft = rebin(soft, m) if soft.shape[1] != m else soft
         soft, log_beta = anneal_level(ring._level(m, coarse, log_beta), soft, log_beta, boost, factors)

@@ -14,8 +14,8 @@ import unshuffle as us
 from unshuffle.operators import chain, warm
 from unshuffle.operators.warm import WarmState, warm_step
 from unshuffle.solve import confidence
-from unshuffle.solve.anneal import Pace, anneal, steepest
-from unshuffle.solve.cycle import Tours, solve_cycle
+from unshuffle.solve.anneal import Pace, anneal, smoothest, steepest
+from unshuffle.solve.cycle import Scaled, Tours, solve_cycle
 from unshuffle.solve.levels import rebin, widths
 from unshuffle.solve.loss import Losses, _moved, _moves, solve_loss
 from unshuffle.solve.rounds import Rounds
@@ -123,6 +123,41 @@ def test_steepest_is_the_largest_eigenvalue_by_both_ways():
     exact = -float(torch.linalg.eigvalsh(D - row - row[:, None] + row.mean())[0])
     assert steepest(D) == pytest.approx(exact, rel=1e-2)
     assert steepest(D[:40, :40]) > 0
+
+
+@pytest.mark.parametrize("n", [40, 90], ids=["dense", "Lanczos"])
+def test_smoothest_modes_of_points_are_their_coordinates(n):
+    """For squared distances the centred cost is -2 x x^T: two modes span the plane, and say nothing else."""
+    points = torch.rand(n, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    modes = smoothest(torch.cdist(points, points) ** 2, 2)
+    centred = points - points.mean(0)
+    left = centred - modes @ (modes.mT @ centred)
+    assert left.abs().max() < 1e-2 * centred.abs().max()
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_rounds_see_warped_costs_and_the_first_of_all_the_true_one(symmetric):
+    D = _distances(90) if symmetric else _distances(90) * (1 + 0.1 * torch.rand(90, 90))
+    recipe = Tours(shake=0.0)
+    costs = Scaled(D, recipe)
+    draw = torch.Generator().manual_seed(0)
+    first, other = costs.shaken(2, recipe, draw, plain=True)
+    torch.testing.assert_close(first, costs.coarse[0])
+    off = ~torch.eye(90, dtype=torch.bool)
+    factor = (other / costs.coarse[0])[off]
+    assert 1 - recipe.warp <= float(factor.min()) < 0.8
+    assert 1.2 < float(factor.max()) <= 1 + recipe.warp + 1e-6
+    assert torch.allclose(other, other.mT) == symmetric
+    near = costs.near[:, 0]  # slow: two neighbours are stretched alike
+    stretch = (other / costs.coarse[0]).fill_diagonal_(1).mean(1)
+    assert (stretch - stretch[near]).abs().mean() < 0.3 * (stretch - stretch.roll(1)).abs().mean()
+
+
+def test_a_constant_cost_has_no_modes_and_is_still_solved():
+    D = torch.ones(80, 80, dtype=torch.float64).fill_diagonal_(0)
+    D[0, 1] = D[1, 0] = 0.5
+    assert smoothest(torch.zeros(80, 80), 4).isfinite().all()
+    assert us.solve(us.Cycle(80), cost=D).energy == pytest.approx(79.5)
 
 
 def test_beta_waits_where_the_entropy_falls_fast():
