@@ -27,7 +27,7 @@ from .solution import Runs
 from .tiny import TINY, solve_tiny
 from .watch import Watch
 
-MODES = 4  # of the cost that a warp mixes; 10 are too rough to change the global shape
+MODES = 4  # of the cost that a warp mixes; with 10 it is less smooth and helps less
 LARGE = 2000  # beyond this many cities cool twice as fast: half a point longer at n = 100, but minutes instead of a quarter of an hour
 
 
@@ -43,8 +43,8 @@ class Tours:
     size has tails that make false neighbours: 12 % at n = 200.)"""
     warp: float = 0.6
     """They also see them times 1 + warp (f_i + f_k) / 2, with f a random mix of the cost's `MODES` smoothest modes, |f| <= 1: pairwise
-    noise averages out over a bin, a slow one makes another global shape worth while. n = 100, 12 instances, best of all rounds
-    without and with warps of 0.4, 0.6, 0.8: 2.1, 1.4, 1.1, 1.5 points above 26 polished nearest-neighbour tours."""
+    noise averages out over a bin, a slow one makes another global shape worth while. n = 100, 12 instances: shorter by
+    0.3 +- 0.15 %, after local search from all rounds by 0.26 +- 0.11."""
     coarsest: float = 9.6
     bins: float = 3.0
     """A level ends when an item covers fewer bins than this; 2 and 5 are worse by half a point."""
