@@ -153,10 +153,10 @@ def test_rounds_see_warped_costs_and_the_first_of_all_the_true_one(symmetric):
     assert (stretch - stretch[near]).abs().mean() < 0.3 * (stretch - stretch.roll(1)).abs().mean()
 
 
-def test_a_constant_cost_has_no_modes_and_is_still_solved():
+def test_a_constant_cost_has_no_modes_and_a_nearly_constant_one_is_solved():
     D = torch.ones(80, 80, dtype=torch.float64).fill_diagonal_(0)
     D[0, 1] = D[1, 0] = 0.5
-    assert smoothest(torch.zeros(80, 80), 4).isfinite().all()
+    assert smoothest(torch.ones(80, 80), 4).shape == (80, 0)
     assert us.solve(us.Cycle(80), cost=D).energy == pytest.approx(79.5)
 
 

@@ -28,10 +28,10 @@ _M0, _M1 = np.uint64(M0), np.uint64(M1)
 _W0, _W1 = np.uint32(W0), np.uint32(W1)
 _32 = np.uint64(32)
 
-WEAK = (
-    -12.0
-)  # log of a column's largest share of any row below which it is shifted: well within what the scalings can take
-PROBES = 4  # matrices and rows that are looked at first: what is weak there is shifted at once, the rest when it turns out to be hard
+# log of a column's largest share of any row below which it is shifted: well within what the scalings can take
+WEAK = -12.0
+# matrices and rows that are looked at first: what is weak there is shifted at once, the rest when it turns out to be hard
+PROBES = 4
 EASY, HARD, PACKED, FORBIDDEN = 0, 1, 2, 3  # places in ``seen``: whether there was any such matrix or entry
 rows_at_once = njit(rows_at_once)
 

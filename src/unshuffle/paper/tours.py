@@ -41,9 +41,8 @@ class Budget:
 
 BUDGETS: dict[Scale, Budget] = {
     "smoke": Budget((20,), epochs=1, batch=16, samples=1, instances=32),
-    "cpu": Budget(
-        (100,), epochs=36, batch=4, samples=2, instances=500
-    ),  # as many steps as the paper's 300 epochs of 2,000
+    # as many steps as the paper's 300 epochs of 2,000 instances
+    "cpu": Budget((100,), epochs=36, batch=4, samples=2, instances=500),
     "paper": Budget((100, 200, 500, 1000)),
 }
 GRID: dict[Scale, Budget] = {

@@ -98,9 +98,8 @@ def _panels(keys: Sequence[Any], draw: Callable[[Axes, Any], None]) -> Figure:
     for ax in axes[len(keys) :]:
         ax.set_axis_off()
     named = {label: line for ax in axes for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-    figure.legend(
-        named.values(), named.keys(), loc="outside lower center", ncols=2, fontsize=8
-    )  # inside it hides lines
+    # below the panels: inside it hides lines
+    figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=2, fontsize=8)
     return figure
 
 
