@@ -75,6 +75,16 @@ def test_a_page_comes_back_on_any_background(ground: float) -> None:
     assert solved(shred(page(1), ground, seed=2)) == list(range(COUNT))
 
 
+def test_a_dark_background_that_was_painted_white_is_seen_by_its_outline() -> None:
+    dark = shred(page(1), 0.0, seed=2)
+    painted = [Image.fromarray(np.where(np.asarray(p) < 30, 255, np.asarray(p)).astype(np.uint8)) for p in dark]
+    for before, after in zip(find_paper(named(dark)), find_paper(named(painted)), strict=True):
+        rows = slice(before.top + 2, before.bottom - 2)
+        apart = np.abs(before.left - after.left)[rows]
+        assert np.median(apart) < 0.05 and np.quantile(apart, 0.9) < 0.1
+    assert solved(painted) == list(range(COUNT))
+
+
 def test_shape_alone_is_enough_on_blank_paper() -> None:
     blank = np.full((520, 330), 240.0) + np.random.default_rng(0).normal(0, 1, (520, 330))
     strips = find_paper(named(shred(blank, 0.0, rough=1.5, shifts=False, seed=3)))

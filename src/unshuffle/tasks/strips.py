@@ -30,6 +30,8 @@ from .pictures import ENDINGS, open_picture
 
 TALL = 870
 """Rows at which strips are compared; taller scans are reduced by a whole factor (here: 11 inch at 79 dpi)."""
+OUTLINE = 0.7
+"""An outline is darker than this share of the paper's brightness in more than half of the rows; print touches fewer."""
 
 
 @dataclass(frozen=True)
@@ -116,12 +118,17 @@ def _by_background(colours: list[np.ndarray]) -> tuple[list[np.ndarray], float]:
     """How much of each pixel is not background, 0 to 1, and how much the edge of the paper is at least.
 
     All is paper if the borders show no background. Print is as unlike a white background as can be, but may be like a black one.
+    A dark outline on a bright background is what is left of a dark one that was painted over; it is taken for what it was.
     """
     border = np.concatenate([c[:, side].reshape(-1, 3) for c in colours for side in (0, -1)])
     levels, counts = np.unique((border * 255).round().astype(int), axis=0, return_counts=True)
     ground = levels[counts.argmax()] / 255
-    paper = np.median(np.concatenate([_middles(c, ground) for c in colours]), axis=0)
+    spans = [_span(c, ground) for c in colours]
+    paper = np.median(np.concatenate([c[r, (a + b) // 2] for c, (r, a, b) in zip(colours, spans, strict=True)]), axis=0)
+    rims = [c[r, side].mean(1) for c, (r, *sides) in zip(colours, spans, strict=True) for side in sides]
     apart = float(np.abs(ground - paper).max())
+    if ground.mean() > OUTLINE * paper.mean() and np.median(np.concatenate(rims)) < OUTLINE * paper.mean():
+        return [_within(c.mean(2) / paper.mean(), *s) for c, s in zip(colours, spans, strict=True)], 0.1
     if not apart > 3 / 255:  # the borders look like the paper: strips that were cut out without a margin
         return [np.ones(c.shape[:2]) for c in colours], 0.5
     masks = [(np.abs(c - ground).max(axis=2) / apart).clip(0, 1) for c in colours]
@@ -130,13 +137,18 @@ def _by_background(colours: list[np.ndarray]) -> tuple[list[np.ndarray], float]:
     return masks, 0.1 if ground.mean() < paper.mean() else 0.5
 
 
-def _middles(colour: Float[np.ndarray, "height width 3"], ground: np.ndarray) -> Float[np.ndarray, "rows 3"]:
-    """The pixel half-way between the first and the last that are not background, of each row that has some."""
+def _span(colour: Float[np.ndarray, "height width 3"], ground: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The rows in which something is not background, and where in each of them the first and the last such pixel is."""
     other = np.abs(colour - ground).max(axis=2) > 2.5 / 255
     rows = np.flatnonzero(other.any(axis=1))
-    first = other[rows].argmax(axis=1)
-    last = colour.shape[1] - 1 - other[rows][:, ::-1].argmax(axis=1)
-    return colour[rows, (first + last) // 2]
+    return rows, other[rows].argmax(axis=1), colour.shape[1] - 1 - other[rows][:, ::-1].argmax(axis=1)
+
+
+def _within(values: Float[np.ndarray, "height width"], rows: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """``values`` up to 1 from the first to the last pixel of the rows, 0 elsewhere."""
+    x, kept = np.arange(values.shape[1]), np.zeros_like(values)
+    kept[rows] = np.where((x >= first[:, None]) & (x <= last[:, None]), values[rows].clip(0, 1), 0.0)
+    return kept
 
 
 def _edge(mask: Float[np.ndarray, "height width"], least: float) -> Float[np.ndarray, "height"]:
