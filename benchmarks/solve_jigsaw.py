@@ -171,7 +171,7 @@ def main() -> None:
         ]
         for case in bad:
             print(f"    {case['picture']:<44} direct {case['direct']:.3f}, {case['identical tiles']:>3} identical tiles, up to them {case['direct up to identical tiles']:.3f}, at fault: {case['at fault']} (energy {case['energy above the truth']:+.3f}, score {-case['score below the truth']:+.3f} against the truth)", flush=True)  # fmt: skip
-        table.append({"problem": name, "pictures": len(cases), "bar": bar, **line})
+        table.append({"problem": name, "pictures": len(cases), "every, from": [every, first], "bar": bar, **line})
         faults += [{"problem": name, **case} for case in bad]
     options.out.mkdir(parents=True, exist_ok=True)
     result = {"machine": platform.machine(), "threads": torch.get_num_threads(), "left out": LEFT_OUT, "table": table, "not perfect": faults, "reliability": curves}  # fmt: skip

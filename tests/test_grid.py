@@ -250,6 +250,51 @@ def test_a_screw_is_unwound(columns_first):
     assert order.tolist() == truth.tolist()
 
 
+def turned_bands(order, h, w):
+    """Every grid with one band of rows or columns turned along itself, the slow way."""
+    grid = order.reshape(h, w)
+    for axis, lines in ((0, h), (1, w)):
+        for low in range(lines):
+            for high in range(low + 1, lines + 1):
+                for turn in range(1, (h, w)[1 - axis]):
+                    new = grid.copy()
+                    band = (slice(low, high), slice(None)) if axis == 0 else (slice(None), slice(low, high))
+                    new[band] = np.roll(grid[band], -turn, axis=1 - axis)
+                    yield new.reshape(-1)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 10**6))
+def test_no_band_is_left_that_turned_would_score_more(h, w, seed):
+    rng = np.random.default_rng(seed)
+    n = h * w
+    right, below = rng.random((n, n), np.float32), rng.random((n, n), np.float32)
+    order = rng.permutation(n)
+    turned = order.copy()
+    gain = grid_search._turn_bands(turned, h, w, right, below, 1e-4)
+    score = score_of(turned, (h, w), right, below)
+    assert sorted(turned.tolist()) == list(range(n))
+    assert gain == pytest.approx(score - score_of(order, (h, w), right, below), abs=1e-3)
+    assert all(score_of(other, (h, w), right, below) < score + 1e-3 for other in turned_bands(turned, h, w))
+
+
+def test_only_a_window_is_taken_apart():
+    right, below, truth = puzzle(20, 20)
+    tiles = truth.reshape(20, 20).clone()
+    tiles[3:5, 3:5], tiles[6:8, 3:5] = tiles[6:8, 3:5].clone(), tiles[3:5, 3:5].clone()
+    belief = Affinities.of((right, below), (20, 20))
+    search = Reassembly(tiles.reshape(-1).numpy(), belief, np.random.default_rng(0), Rounds(most=1))
+    search.order = tiles.reshape(-1).numpy()  # before any block was shifted back
+    for _ in range(20):
+        cells = search._held(np.arange(400))[search.order].reshape(20, 20)
+        apart = cells != np.bincount(cells.reshape(-1)).argmax()
+        y, x = np.nonzero(apart)
+        assert 0 < np.ptp(y) <= 12
+        assert 0 < np.ptp(x) <= 12
+        assert apart[2:9, 2:6].any()  # around what is wrong
+        assert len(np.unique(cells)) == apart.sum() + 1
+
+
 def test_blocks_beside_their_place_find_it():
     right, below, truth = puzzle(8, 8)
     tiles = truth.reshape(8, 8).clone()

@@ -35,6 +35,8 @@ def shift_segments(
             gain += _shift_all(
                 order, shape[0], shape[1], score[0], score[1], bonds.partner, bonds.strength, label, allowed, enough
             )
+        if not allowed.size:
+            gain += _turn_bands(order, shape[0], shape[1], score[0], score[1], enough)
         if gain < enough:
             break
     return order
@@ -271,6 +273,46 @@ def _shift_lines(order, h, w, right, below, allowed, enough):
             if legal:
                 order[:] = new
                 improved = True
+
+
+@njit
+def _turn_bands(order, h, w, right, below, enough):
+    """Bands of rows, then of columns, turned along themselves while that gains; what leaves at one end comes in at the other.
+
+    A torus often closes so that one half of the picture stands some columns beside the other: no segment can go to its place
+    before others have left it, but all of them together can.
+    """
+    total, improved = 0.0, True
+    while improved:
+        improved = False
+        for axis in range(2):
+            grid = order.copy().reshape(h, w) if axis == 0 else order.copy().reshape(h, w).T
+            along, across = (right, below) if axis == 0 else (below, right)
+            lines, length = grid.shape
+            meet = np.zeros((lines + 1, length))  # line y, turned by k, after line y - 1
+            opened = np.zeros(
+                (lines + 1, length)
+            )  # lines before y, turned by k: the seams at their old ends less those now cut
+            for y in range(lines):
+                for k in range(length):
+                    if y > 0:
+                        for m in range(length):
+                            meet[y, k] += across[grid[y - 1, m], grid[y, (m + k) % length]]
+                    opened[y + 1, k] = opened[y, k] + along[grid[y, -1], grid[y, 0]] - along[grid[y, k - 1], grid[y, k]]
+            best, low, high, turn = enough, 0, 0, 0
+            for i in range(lines):
+                for j in range(i + 1, lines + 1):
+                    for k in range(1, length):
+                        gain = meet[i, k] - meet[i, 0] + meet[j, length - k] - meet[j, 0] + opened[j, k] - opened[i, k]
+                        if gain > best:
+                            best, low, high, turn = gain, i, j, k
+            for y in range(low, high):
+                for m in range(length):
+                    order[y * w + m if axis == 0 else m * w + y] = grid[y, (m + turn) % length]
+            if high > 0:
+                total += best
+                improved = True
+    return total
 
 
 @njit

@@ -49,6 +49,14 @@ class Affinities:
         tiles, (right, below) = order.reshape(self.shape), self.score
         return float(right[tiles[:, :-1], tiles[:, 1:]].sum() + below[tiles[:-1], tiles[1:]].sum())
 
+    def weak_seams(self, order: np.ndarray, least: float) -> np.ndarray:
+        """Of each cell the share of its seams that have less affinity than ``least``."""
+        tiles = order.reshape(self.shape)
+        seams = np.full((4, *self.shape), np.nan)
+        seams[0, :, :-1] = seams[1, :, 1:] = self.right[tiles[:, :-1], tiles[:, 1:]] < least
+        seams[2, :-1] = seams[3, 1:] = self.below[tiles[:-1], tiles[1:]] < least
+        return np.nanmean(seams, axis=0)
+
     def strength(self) -> np.ndarray:
         """How sure each tile is of its four neighbours, in sum."""
         return sum(a.max(axis) for a in (self.right, self.below) for axis in (0, 1))  # pyright: ignore[reportReturnType]

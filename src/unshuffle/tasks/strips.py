@@ -144,7 +144,9 @@ def _span(colour: Float[np.ndarray, "height width 3"], ground: np.ndarray) -> tu
     return rows, other[rows].argmax(axis=1), colour.shape[1] - 1 - other[rows][:, ::-1].argmax(axis=1)
 
 
-def _within(values: Float[np.ndarray, "height width"], rows: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+def _within(
+    values: Float[np.ndarray, "height width"], rows: np.ndarray, first: np.ndarray, last: np.ndarray
+) -> np.ndarray:
     """``values`` up to 1 from the first to the last pixel of the rows, 0 elsewhere."""
     x, kept = np.arange(values.shape[1]), np.zeros_like(values)
     kept[rows] = np.where((x >= first[:, None]) & (x <= last[:, None]), values[rows].clip(0, 1), 0.0)
