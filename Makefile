@@ -39,6 +39,7 @@ bars: $(READY)   ## what the solver reaches on real data: make bars DATA=folder 
 	$(BIN)/python benchmarks/reference_tours.py --data $(DATA)
 	for problem in growth temperature loss; do $(BIN)/python benchmarks/solve_$$problem.py || exit 1; done
 	$(BIN)/python benchmarks/solve_qap.py --generated && $(BIN)/python benchmarks/tour_confidence.py
+	$(BIN)/python benchmarks/path_confidence.py --data $(DATA)
 
 learn: $(READY)  ## what training reaches: make learn DATA=folder (hours; goes on where it stopped)
 	@test -n "$(DATA)" || { echo "say where the data is: make learn DATA=folder"; exit 1; }

@@ -398,7 +398,7 @@ def test_a_round_that_gains_is_kept(monkeypatch):
     right, below, truth = puzzle(5, 5)
     b = Affinities.of((right, below), (5, 5))
     monkeypatch.setattr(Reassembly, "_shifted", lambda _self, order, passes=0: order)
-    monkeypatch.setattr(Reassembly, "_regrown", lambda _self: truth.numpy())
+    monkeypatch.setattr(Reassembly, "_regrown", lambda _self, _local: truth.numpy())
     search = Reassembly(np.arange(25), b, np.random.default_rng(0), Rounds(most=3))
     search.advance(5)
     assert search.order.tolist() == truth.tolist()

@@ -7,6 +7,7 @@ import math
 import os
 import signal
 
+import numpy as np
 import pytest
 import torch
 
@@ -500,6 +501,44 @@ def test_insertion_share_is_the_definition(closed):
         before = int(order[a - 1]) if closed or a > 0 else None
         after = int(order[(a + 1) % n]) if closed or a < n - 1 else None
         assert float(share[item]) == pytest.approx(float(weights[places.index((before, after))]), abs=1e-5)
+
+
+@pytest.mark.parametrize("n", [2, 3, 7, confidence.CHUNK + 5])
+def test_link_share_against_the_slow_way(n: int) -> None:
+    generator = torch.Generator().manual_seed(n)
+    D, order, scale = torch.rand(n, n, generator=generator), torch.randperm(n, generator=generator), 0.3
+
+    def share(a: int) -> float:
+        """Of the link from position a to the next."""
+        i, k = int(order[a]), int(order[a + 1])
+        onward = [j for j in range(n) if j != i and (a == 0 or j != order[a - 1])]
+        back = [j for j in range(n) if j != k and (a == n - 2 or j != order[a + 2])]
+        own = math.exp(-float(D[i, k]) / scale)
+        first = own / sum(math.exp(-float(D[i, j]) / scale) for j in onward)
+        return math.sqrt(first * own / sum(math.exp(-float(D[j, k]) / scale) for j in back))
+
+    links = [share(a) for a in range(n - 1)]
+    weaker = torch.tensor([min(links[max(a - 1, 0) : a + 1]) for a in range(n)])
+    assert torch.allclose(confidence.link_share(order, D, scale)[order], weaker, atol=1e-5)
+
+
+def test_confidence_of_a_path_is_how_often_its_neighbours_are_right() -> None:
+    """Points with gaps of random size and noise: of those above 0.9 nearly all, of those below 0.5 about half."""
+    sure, right = [], []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        x = np.stack([np.cumsum(rng.uniform(0.2, 1.8, 60)), np.zeros(60)], 1) + 0.35 * rng.standard_normal((60, 2))
+        D = torch.cdist(torch.from_numpy(x), torch.from_numpy(x))
+        mixed = torch.from_numpy(rng.permutation(60))
+        found = us.solve(us.Path(60), cost=D[mixed][:, mixed], runs=4)
+        true = (mixed[found.order].diff().abs() == 1).numpy()
+        sure.append(found.confidence[found.order].numpy())
+        right.append(np.r_[True, true] & np.r_[true, True])
+    sure, right = np.concatenate(sure), np.concatenate(right)
+    assert right[sure > 0.9].mean() > 0.85
+    assert right[sure < 0.5].mean() < 0.6
+    assert (sure > 0.9).sum() > 20
+    assert (sure < 0.5).sum() > 20
 
 
 def test_agreement_is_up_to_rotation_and_reflection():

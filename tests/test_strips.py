@@ -165,6 +165,17 @@ def test_command_line(tmp_path) -> None:
     assert (tmp_path / "o" / "order.csv").read_text().splitlines()[1].startswith("1,s")
 
 
+def test_strips_on_a_ground_like_the_paper_are_said_to_be(tmp_path) -> None:
+    sheet = np.where(page(13) > 225, 255.0, page(13))
+    for k, strip in enumerate(shred(sheet, 255.0, seed=14)):
+        strip.save(tmp_path / f"s{k}.png")
+    done = CliRunner().invoke(build("strips"), ["strips", str(tmp_path), "--out", str(tmp_path / "o")])
+    assert done.exit_code == 0, done.output
+    assert "No background was seen" in " ".join(done.output.split())
+    assert json.loads((tmp_path / "o" / "result.json").read_text())["background"] is False
+    assert all((strip.paper == 1).all() for strip in find_paper(named([Image.new("L", (20, 300), 255)] * 2)))  # blank
+
+
 def test_what_cannot_be_used_is_said_in_a_sentence(tmp_path) -> None:
     with pytest.raises(BadInput, match="not a folder"):
         read_strips(tmp_path / "none")

@@ -74,6 +74,7 @@ def summary(folder: Path, found: list[Strip], solution: Solution, seed: int) -> 
         "confidence": [round(float(c), 4) for c in solution.confidence],
         "energy": solution.energy,
         "agreement": solution.agreement,
+        "background": any((strip.paper < 1).any() for strip in found),
         "seconds": round(solution.seconds, 4),
         "status": solution.status,
     }
@@ -87,6 +88,11 @@ def lines(result: dict[str, Any], out: Path) -> list[str]:
         f"{len(result['order'])} strips in {result['seconds']:.2f} s; evidence {-result['energy']:.1f} nats; "
         f"{result['agreement']:.0%} of the last runs found the same order."
     ]
+    if not result["background"]:
+        told.append(
+            "No background was seen around the strips: they were compared along the sides of the pictures, by print alone. "
+            "If they lie on a ground of the paper's own colour, scan them on a darker one."
+        )
     if result["status"] != "finished":
         told.append(f"Stopped early ({result['status']}): this is the best so far.")
     if "polished" in result:

@@ -42,6 +42,27 @@ def insertion_share(
     return share
 
 
+def link_share(order: Int[Tensor, "n"], cost: Float[Tensor, "n n"], scale: float) -> Float[Tensor, "n"]:
+    r"""Per item the share of the weaker of its links a -> b: of $e^{-D_{aj}/\text{scale}}$ among all j, and of
+    $e^{-D_{jb}/\text{scale}}$ among all j, in geometric mean. What stands on the other side of a (of b) is no rival."""
+    n = len(order)
+    share = torch.ones(n, dtype=cost.dtype)
+    before, after = order[:-1], order[1:]
+    for chunk in torch.arange(n - 1).split(CHUNK):
+        a, b, rows = before[chunk], after[chunk], torch.arange(len(chunk))
+        onward, back = -cost[a] / scale, -cost[:, b].T / scale
+        own = onward[rows, b].clone()
+        for rivals, item in ((onward, a), (back, b)):
+            rivals[rows, item] = -torch.inf
+        inner, last = chunk > 0, chunk < n - 2
+        onward[rows[inner], before[chunk[inner] - 1]] = -torch.inf
+        back[rows[last], after[chunk[last] + 1]] = -torch.inf
+        link = (own - (onward.logsumexp(1) + back.logsumexp(1)) / 2).exp()
+        for items in (a, b):
+            share[items] = torch.minimum(share[items], link)
+    return share
+
+
 def shared_links(orders: Int[Tensor, "tries n"], best: int, *, closed: bool, directed: bool) -> Float[Tensor, "n"]:
     """Per item, the share of the other orders that have its rarer link in the best one; 1 if there are no others."""
     tries, n = orders.shape

@@ -26,6 +26,7 @@ from ..operators.assignment import assign
 from ..operators.band import Band, band_around, band_dense, band_places, band_step
 from ..structure.layouts import Path
 from .chains import FEW, GAMMA, anneal_chains, best_arrangement, common_chains
+from .confidence import insertion_share, link_share
 from .path_starts import NEIGHBOURS, geodesic_orders, in_units
 from .solution import Runs
 from .watch import Watch
@@ -43,7 +44,10 @@ MANY = 50  # chains for which a batch has the runs asked for: fewer of longer pa
 ROUNDS = 12
 ELITE = 6  # orders that must agree on a link
 RUNS = 16
-CONFIDENCE = 3.0  # beta at which the found order is asked how firmly it holds
+SOFT = 3.0  # beta of the soft permutation around the found order
+CONFIDENCE = (
+    0.2  # of a unit: on what scale links and places compare with their rivals. 0.1 is too sure, 0.4 not sure enough
+)
 
 
 def solve_path(
@@ -220,27 +224,32 @@ class _Search:
 
     def result(self, runs: int) -> Runs:
         kept = self.candidates[:runs]
-        soft, confidence = self._soft()
         return Runs(
             orders=torch.from_numpy(np.stack([order for _, order in kept])).long(),
             energies=torch.tensor([energy for energy, _ in kept], dtype=torch.float64),
-            soft=soft,
-            confidence=confidence,
+            soft=self._soft(),
+            confidence=self._confidence(),
             agreement=self._agreement(),
         )
 
-    def _soft(self) -> tuple[Tensor, Tensor]:
-        """The best order, softened at a moderate beta; how much of each item then still stands in its place."""
+    def _soft(self) -> Tensor:
+        """The best order, softened at a moderate beta."""
         band = self._band(self.best, HEATS[1][0], 0.25)
         for _ in range(10):
-            band_step(band, CONFIDENCE, GAMMA)
+            band_step(band, SOFT, GAMMA)
         soft = torch.zeros(self.n, self.n)
-        dense = torch.from_numpy(band_dense(band))
-        item = torch.from_numpy(self.best.copy())
-        soft[item] = dense
-        confidence = torch.zeros(self.n)
-        confidence[item] = dense.diagonal().clamp(0.0, 1.0)
-        return soft, confidence
+        soft[torch.from_numpy(self.best.copy())] = torch.from_numpy(band_dense(band))
+        return soft
+
+    def _confidence(self) -> Float[Tensor, "n"]:
+        """How well an item's links compare with other links of the same items, and its place with others.
+
+        An item that the mask leaves but one place is sure of it.
+        """
+        order, unit = torch.from_numpy(self.best.copy()), torch.from_numpy(self.unit)
+        place = insertion_share(order, unit, CONFIDENCE, closed=False)
+        sure = (place * link_share(order, unit, CONFIDENCE)).sqrt()
+        return sure if self.allowed is None else sure.where(torch.from_numpy(self.allowed.sum(1) > 1), 1.0)
 
     def _agreement(self) -> float:
         def reached(order: np.ndarray) -> bool:

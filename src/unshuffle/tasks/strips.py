@@ -124,13 +124,16 @@ def _by_background(colours: list[np.ndarray]) -> tuple[list[np.ndarray], float]:
     levels, counts = np.unique((border * 255).round().astype(int), axis=0, return_counts=True)
     ground = levels[counts.argmax()] / 255
     spans = [_span(c, ground) for c in colours]
+    everything = [np.ones(c.shape[:2]) for c in colours]  # the borders look like the paper: cut out without a margin
+    if not np.mean([_unbroken(r) for r, *_ in spans]) > 0.5:
+        return everything, 0.5
     paper = np.median(np.concatenate([c[r, (a + b) // 2] for c, (r, a, b) in zip(colours, spans, strict=True)]), axis=0)
     rims = [c[r, side].mean(1) for c, (r, *sides) in zip(colours, spans, strict=True) for side in sides]
-    apart = float(np.abs(ground - paper).max())
     if ground.mean() > OUTLINE * paper.mean() and np.median(np.concatenate(rims)) < OUTLINE * paper.mean():
         return [_within(c.mean(2) / paper.mean(), *s) for c, s in zip(colours, spans, strict=True)], 0.1
-    if not apart > 3 / 255:  # the borders look like the paper: strips that were cut out without a margin
-        return [np.ones(c.shape[:2]) for c in colours], 0.5
+    apart = float(np.abs(ground - paper).max())
+    if not apart > 3 / 255:
+        return everything, 0.5
     masks = [(np.abs(c - ground).max(axis=2) / apart).clip(0, 1) for c in colours]
     if apart < 40 / 255:  # little contrast, as of white paper on white: noise would look like paper
         masks = [median_filter(m, (5, 1)) for m in masks]
@@ -142,6 +145,11 @@ def _span(colour: Float[np.ndarray, "height width 3"], ground: np.ndarray) -> tu
     other = np.abs(colour - ground).max(axis=2) > 2.5 / 255
     rows = np.flatnonzero(other.any(axis=1))
     return rows, other[rows].argmax(axis=1), colour.shape[1] - 1 - other[rows][:, ::-1].argmax(axis=1)
+
+
+def _unbroken(rows: np.ndarray) -> bool:
+    """Unlike lines of print, paper that can be told from its background is seen in every row."""
+    return rows.size > 0.9 * (np.ptp(rows) + 1) if rows.size else False
 
 
 def _within(
