@@ -405,6 +405,22 @@ def test_a_round_that_gains_is_kept(monkeypatch):
     assert (search.round, search.last_success) == (3, 1)
 
 
+def test_the_kind_of_round_that_succeeds_is_tried_more_often(monkeypatch):
+    right, below, _ = puzzle(5, 5)
+    b, tried = Affinities.of((right, below), (5, 5)), []
+
+    def regrown(self, local):
+        tried.append(local)
+        self.total -= float(local)  # a round in a window gains, one on the whole does not
+        return self.order.copy() if local else None
+
+    monkeypatch.setattr(Reassembly, "_shifted", lambda _self, order, passes=0: order)
+    monkeypatch.setattr(Reassembly, "_regrown", regrown)
+    Reassembly(np.arange(25), b, np.random.default_rng(0), Rounds(most=100, patience=100)).advance(100)
+    assert sum(tried[20:]) > 60
+    assert not all(tried[20:])  # the other kind is not given up
+
+
 @pytest.mark.parametrize("torus", [True, False])
 @pytest.mark.parametrize("shape", [(3, 4), (2, 5), (1, 6)])
 def test_both_paths_of_a_step_agree(torus, shape):

@@ -149,20 +149,25 @@ def _polished(solution: Solution, grid: Grid, seams: Seams, allowed: Tensor | No
 def at_border(order: Int[Tensor, "n"], grid: Grid, seams: Seams) -> Int[Tensor, "n"]:
     """The same picture, shifted so that it is cut where its border looks most like one."""
     shape = (grid.height, grid.width)
+    return _opened(order, shape, _inside(Affinities.of((seams.right, seams.below), shape), seams))
+
+
+def _opened(order: Tensor, shape: tuple[int, int], inside: tuple[np.ndarray, np.ndarray]) -> Tensor:
     found = order.numpy()
-    return torch.from_numpy(rolled(found, shape, line_scores(found, shape, _inside(shape, seams)[1])))
+    return torch.from_numpy(rolled(found, shape, line_scores(found, shape, inside)))
 
 
-def _inside(shape: tuple[int, int], seams: Seams) -> tuple[Affinities, tuple[np.ndarray, np.ndarray]]:
-    """Affinities, and with the look of a border added: how much each seam looks like one inside the picture."""
-    belief = Affinities.of((seams.right, seams.below), shape)
-    return belief, (belief.right + seams.border[0].numpy(), belief.below + seams.border[1].numpy())
+def _inside(belief: Affinities, seams: Seams) -> tuple[np.ndarray, np.ndarray]:
+    """How much each seam looks like one inside the picture: its affinity, and what speaks against the look of a border."""
+    return belief.right + seams.border[0].numpy(), belief.below + seams.border[1].numpy()
 
 
 def _with_border(solution: Solution, grid: Grid, seams: Seams) -> Solution:
     """The solution at the border of its picture; the confidence says how sure that is as well."""
-    order, shape = at_border(solution.order, grid, seams), (grid.height, grid.width)
-    belief, inside = _inside(shape, seams)
+    shape = (grid.height, grid.width)
+    belief = Affinities.of((seams.right, seams.below), shape)
+    inside = _inside(belief, seams)
+    order = _opened(solution.order, shape, inside)
     soft, confidence = place_confidence(order.numpy(), belief)
     confidence *= cut_certainty(line_scores(order.numpy(), shape, inside))
     return dataclasses.replace(
