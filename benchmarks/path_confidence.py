@@ -43,7 +43,7 @@ def painted(strips: list[Strip], grey: int) -> list[Strip]:
     pictures = []
     for strip in strips:
         pixels = np.asarray(strip.picture.convert("RGB")).copy()
-        areas, _ = label(pixels.max(2) < grey)
+        areas = np.asarray(label(pixels.max(2) < grey)[0])  # pyright: ignore[reportIndexIssue]
         border = np.concatenate([areas[:, 0], areas[:, -1], areas[0], areas[-1]])
         pixels[np.isin(areas, np.setdiff1d(border, 0))] = 255
         pictures.append((strip.name, Image.fromarray(pixels)))
