@@ -28,7 +28,7 @@ from .solution import Runs
 from .watch import Watch
 
 RUNS = 2  # one per core of a small machine; reassembly from two starts finds more than from one
-ALONE = 1000  # tiles from which on one run has to do: a round of reassembly takes half a second
+ALONE = 3000  # tiles from which on one run has to do: a round of reassembly takes a second and more
 MANY = 300  # tiles from which on the lists of `grid_lists` are faster than whole matrices
 PIN = 4.0  # the field of a tile with four sure neighbours: pinned, but no more than a tile that has found its place
 FEW = 6  # tiles of which every order is tried: 720
