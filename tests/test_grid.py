@@ -198,16 +198,21 @@ def test_affinity_shares_belief_between_equals():
     assert torch.allclose(affinity(cost.T).T, A, atol=1e-6)  # both tiles of a seam have a say
 
 
+def random_scores(n, seed):
+    """Scores of right and lower neighbours, and an order."""
+    rng = np.random.default_rng(seed)
+    right, below = rng.random((2, n, n), np.float32)
+    np.fill_diagonal(right, 0)
+    np.fill_diagonal(below, 0)
+    return right, below, rng.permutation(n)
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 10**6))
 def test_moves_keep_permutations_and_never_lose(h, w, seed):
-    rng = np.random.default_rng(seed)
     n = h * w
-    right, below = rng.random((n, n), np.float32), rng.random((n, n), np.float32)
-    np.fill_diagonal(right, 0)
-    np.fill_diagonal(below, 0)
+    right, below, order = random_scores(n, seed)
     bonds = grid_field.Bonds.of(right, below, 4)
-    order = rng.permutation(n)
     moved = grid_search.shift_segments(order, (h, w), (right, below), (right, below), bonds)
     assert sorted(moved.tolist()) == list(range(n))
     assert score_of(moved, (h, w), right, below) >= score_of(order, (h, w), right, below) - 1e-4
@@ -266,10 +271,8 @@ def turned_bands(order, h, w):
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 10**6))
 def test_no_band_is_left_that_turned_would_score_more(h, w, seed):
-    rng = np.random.default_rng(seed)
     n = h * w
-    right, below = rng.random((n, n), np.float32), rng.random((n, n), np.float32)
-    order = rng.permutation(n)
+    right, below, order = random_scores(n, seed)
     turned = order.copy()
     gain = grid_search._turn_bands(turned, h, w, right, below, 1e-4)
     score = score_of(turned, (h, w), right, below)

@@ -282,17 +282,15 @@ def _turn_bands(order, h, w, right, below, enough):
     A torus often closes so that one half of the picture stands some columns beside the other: no segment can go to its place
     before others have left it, but all of them together can.
     """
-    total, improved = 0.0, True
-    while improved:
+    total = 0.0
+    for _ in range(h * w):  # far more than are ever needed, but rounding must not turn a band to and fro for ever
         improved = False
         for axis in range(2):
             grid = order.copy().reshape(h, w) if axis == 0 else order.copy().reshape(h, w).T
             along, across = (right, below) if axis == 0 else (below, right)
             lines, length = grid.shape
             meet = np.zeros((lines + 1, length))  # line y, turned by k, after line y - 1
-            opened = np.zeros(
-                (lines + 1, length)
-            )  # lines before y, turned by k: the seams at their old ends less those now cut
+            opened = np.zeros((lines + 1, length))  # all lines before y, turned by k: seams closed less seams cut
             for y in range(lines):
                 for k in range(length):
                     if y > 0:
@@ -312,6 +310,8 @@ def _turn_bands(order, h, w, right, below, enough):
             if high > 0:
                 total += best
                 improved = True
+        if not improved:
+            break
     return total
 
 

@@ -45,9 +45,8 @@ ROUNDS = 12
 ELITE = 6  # orders that must agree on a link
 RUNS = 16
 SOFT = 3.0  # beta of the soft permutation around the found order
-CONFIDENCE = (
-    0.2  # of a unit: on what scale links and places compare with their rivals. 0.1 is too sure, 0.4 not sure enough
-)
+CONFIDENCE = 0.2
+"""Of a unit: the scale on which links and places compare with their rivals. 0.1 is too sure, 0.4 not sure enough."""
 
 
 def solve_path(
