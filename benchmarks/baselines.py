@@ -11,7 +11,7 @@ from unshuffle.metrics import mask_only_tau, mask_only_tau_sampled, order_tau
 from unshuffle.networks import TourScorer, count_parameters
 from unshuffle.operators.assignment import assign
 from unshuffle.relaxations.neuralsort import NeuralSort
-from unshuffle.temperature import Constant
+from unshuffle.temperature.schedules import Constant
 
 # the paper's NeuralSort rows (train-free), n = 5, 10, 50, 100, 200, 300
 PAPER = {"[0, 1]": (1.00, 1.00, 1.00, 1.00, 0.99, 0.73), "[10, 11]": (1.00, 0.33, 0.01, 0.0, 0.0, 0.0)}

@@ -20,7 +20,6 @@ from statistics import mean, stdev
 import torch
 from torch import Tensor, nn
 
-from unshuffle.learned_temperature import LearnedTemperature
 from unshuffle.metrics import order_tau
 from unshuffle.networks import ItemScorer, KeyScorer
 from unshuffle.operators.permutation import reorder
@@ -31,7 +30,10 @@ from unshuffle.relaxations.protocol import Relaxation
 from unshuffle.relaxations.softsort import SoftSort
 from unshuffle.relaxations.straight_through import StraightThrough
 from unshuffle.structure.losses import monotone, monotone_at_all_scales
-from unshuffle.temperature import Anneal, Constant, ExcessEntropy, LocalTemperature, MatchedScalar
+from unshuffle.temperature.learned import LearnedTemperature
+from unshuffle.temperature.local import LocalTemperature, MatchedScalar
+from unshuffle.temperature.schedules import Anneal, Constant
+from unshuffle.temperature.signals import ExcessEntropy
 
 Make = Callable[[], tuple[nn.Module, Relaxation, list[nn.Parameter]]]
 EPOCHS = 30  # the schedule moves this often within the steps

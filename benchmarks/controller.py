@@ -13,12 +13,14 @@ from statistics import median
 
 import torch
 
-from unshuffle.learned_temperature import LearnedTemperature
 from unshuffle.networks import ItemScorer
 from unshuffle.operators.permutation import reorder
 from unshuffle.relaxations.gumbel_sinkhorn import GumbelSinkhorn
 from unshuffle.structure.losses import monotone
-from unshuffle.temperature import Constant, DegreeViolation, LocalTemperature
+from unshuffle.temperature.learned import LearnedTemperature
+from unshuffle.temperature.local import LocalTemperature
+from unshuffle.temperature.schedules import Constant
+from unshuffle.temperature.signals import DegreeViolation
 
 CONTROLLERS = {
     "global": None,

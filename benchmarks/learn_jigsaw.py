@@ -22,11 +22,11 @@ from unshuffle.files import write_atomic
 from unshuffle.learn.predict import predict
 from unshuffle.metrics import direct_accuracy, order_tau
 from unshuffle.networks import count_parameters
+from unshuffle.recipes.jigsaw import Jigsaw
+from unshuffle.recipes.puzzles import puzzles
+from unshuffle.recipes.training import about, train
 from unshuffle.solve import solve
 from unshuffle.tasks.jigsaw import reassemble, seam_costs
-from unshuffle.tasks.jigsaw_puzzles import puzzles
-from unshuffle.tasks.jigsaw_training import Jigsaw
-from unshuffle.tasks.training import about, train
 
 SEEDS = 3
 REFINED = 100  # test pictures

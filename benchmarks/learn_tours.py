@@ -22,12 +22,12 @@ from torch import nn
 import unshuffle as us
 from unshuffle.files import write_atomic
 from unshuffle.networks import UnrolledAnnealer
-from unshuffle.operators.local_search import improve_tour
+from unshuffle.recipes.tour import Tour, nearest_neighbour, ordered
+from unshuffle.recipes.training import about, train, trained
+from unshuffle.solve.local_search import improve_tour
 from unshuffle.structure.energies import pair_distances
 from unshuffle.structure.layouts import Cycle
 from unshuffle.structure.losses import tour_length
-from unshuffle.tasks.tour_training import Tour, nearest_neighbour, ordered
-from unshuffle.tasks.training import about, train, trained
 
 SEEDS = (0, 1, 2)
 

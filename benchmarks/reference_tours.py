@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from unshuffle.files import write_atomic
+from unshuffle.recipes.tour import nearest_neighbour, ordered
 from unshuffle.structure.losses import tour_length
-from unshuffle.tasks.tour_training import nearest_neighbour, ordered
 
 
 def main() -> None:

@@ -20,13 +20,13 @@ import torch
 
 from unshuffle.metrics import direct_accuracy, neighbour_accuracy, order_tau, perfect_accuracy
 from unshuffle.operators.permutation import inverse
-from unshuffle.solve.grid import solve_grid
-from unshuffle.solve.grid_affinity import Affinities
-from unshuffle.solve.reassembly import Rounds
-from unshuffle.solve.watch import Watch
+from unshuffle.readers.pictures import read_picture
+from unshuffle.solve.grid.affinity import Affinities
+from unshuffle.solve.grid.reassembly import Rounds
+from unshuffle.solve.grid.solver import solve_grid
 from unshuffle.structure.layouts import Grid
 from unshuffle.tasks.jigsaw import as_float, at_border, cut, identical, reassemble, seam_costs
-from unshuffle.tasks.pictures import read_picture
+from unshuffle.watch import Watch
 
 LEFT_OUT = [
     "abstract-spiral",

@@ -15,9 +15,9 @@ import numpy as np
 from scipy.spatial.distance import pdist, squareform
 from scipy.stats import kendalltau
 
+from unshuffle.readers.tables import read_table
 from unshuffle.tasks import seriation
 from unshuffle.tasks.seriation import Criterion
-from unshuffle.tasks.tables import read_table
 
 TABLES = {"Munsingen": (), "Bornholm": ("Number", "Site", "Period"), "merzbach": (), "Nelson": ("Depth",)}
 

@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from unshuffle.operators.local_search import improve_tour
-from unshuffle.operators.warm import WarmState, warm_step
 from unshuffle.solve.anneal import cool, decode, scattered
-from unshuffle.solve.cycle import Scaled, Tours, _Ring
-from unshuffle.solve.levels import Level, dense_field, rebin, widths
-from unshuffle.solve.watch import Watch
+from unshuffle.solve.cycle.levels import Level, dense_field, rebin, widths
+from unshuffle.solve.cycle.solver import Scaled, Tours, _Ring
+from unshuffle.solve.local_search import improve_tour
+from unshuffle.solve.warm import WarmState, warm_step
 from unshuffle.structure.layouts import Cycle
+from unshuffle.watch import Watch
 
 RUNS = 4
 SETTINGS = (

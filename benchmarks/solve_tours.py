@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 import unshuffle as us
-from unshuffle.operators.local_search import improve_tour
+from unshuffle.solve.local_search import improve_tour
 from unshuffle.structure.layouts import Cycle
 from unshuffle.tasks.tour import read_cities
 

@@ -20,7 +20,7 @@ from solve_tours import nearest_neighbour
 
 import unshuffle as us
 from unshuffle.files import write_atomic
-from unshuffle.operators.local_search import improve_tour
+from unshuffle.solve.local_search import improve_tour
 
 FIRST = 8000  # seed
 EDGES = (0.0, 0.3, 0.5, 0.7, 0.9, 1.0001)

@@ -11,8 +11,8 @@ import torch
 from matplotlib.figure import Figure
 
 import unshuffle as us
+from unshuffle.readers.pictures import read_picture
 from unshuffle.tasks.jigsaw import as_float, cut, join, reassemble
-from unshuffle.tasks.pictures import read_picture
 
 with as_file(files("unshuffle") / "data" / "nagasaki-boats.jpg") as photo:
     pixels = read_picture(photo)

@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 import unshuffle as us
+from unshuffle.readers.pictures import read_picture
 from unshuffle.tasks.jigsaw import as_float, cut, join, reassemble
-from unshuffle.tasks.pictures import read_picture
 
 generator = torch.Generator().manual_seed(1)
 as_it_came = torch.randperm(108, generator=generator)

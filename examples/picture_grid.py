@@ -12,7 +12,7 @@ import torch
 from matplotlib.figure import Figure
 
 import unshuffle as us
-from unshuffle.tasks.pictures import read_picture
+from unshuffle.readers.pictures import read_picture
 
 SIDE, CROP = 8, 48
 random = np.random.default_rng(6)

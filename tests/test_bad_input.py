@@ -21,7 +21,7 @@ from typer.testing import CliRunner, Result
 import unshuffle as us
 from unshuffle.cli.common import build
 from unshuffle.files import write_together
-from unshuffle.tasks.sorting import Sorting
+from unshuffle.recipes.sorting import Sorting
 
 NAN, INF = float("nan"), float("inf")
 GOOD = torch.linspace(-1, 1, 16).sin().reshape(4, 4)

@@ -24,7 +24,8 @@ from unshuffle.paper.block_ambiguous import (
     hard_threshold,
     scalar_exists,
 )
-from unshuffle.temperature import ExcessEntropy, LocalTemperature, MeanBeta, MeanTau, Product
+from unshuffle.temperature.local import LocalTemperature, MeanBeta, MeanTau, Product
+from unshuffle.temperature.signals import ExcessEntropy
 
 MANY = 500  # iterations: these statements are about converged Sinkhorn
 sizes, shares = st.integers(2, 12), st.floats(0.01, 0.49)

@@ -9,9 +9,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import reference_method as reference
+from unshuffle.errors import BadInput
 from unshuffle.operators.permutation import to_matrix
 from unshuffle.operators.sinkhorn import sinkhorn
-from unshuffle.shapes import BadInput
 from unshuffle.structure.energies import (
     expected_energy,
     heat_map,

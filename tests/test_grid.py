@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unshuffle as us
-from unshuffle.operators import grid_field, grid_lists, grid_regrow, grid_search
 from unshuffle.operators.permutation import inverse
-from unshuffle.solve.grid import place_confidence, polish_grid
-from unshuffle.solve.grid_affinity import Affinities
-from unshuffle.solve.reassembly import Reassembly, Rounds, fill
+from unshuffle.solve.grid import crystal, dense, regrow, segments
+from unshuffle.solve.grid.affinity import Affinities
+from unshuffle.solve.grid.reassembly import Reassembly, Rounds, fill
+from unshuffle.solve.grid.solver import place_confidence, polish_grid
 from unshuffle.structure.layouts import Grid, Path
 from unshuffle.structure.seams import affinity
 
@@ -212,15 +212,15 @@ def random_scores(n, seed):
 def test_moves_keep_permutations_and_never_lose(h, w, seed):
     n = h * w
     right, below, order = random_scores(n, seed)
-    bonds = grid_field.Bonds.of(right, below, 4)
-    moved = grid_search.shift_segments(order, (h, w), (right, below), (right, below), bonds)
+    bonds = dense.Bonds.of(right, below, 4)
+    moved = segments.shift_segments(order, (h, w), (right, below), (right, below), bonds)
     assert sorted(moved.tolist()) == list(range(n))
     assert score_of(moved, (h, w), right, below) >= score_of(order, (h, w), right, below) - 1e-4
     twisted = moved.copy()
-    grid_search.unwind(twisted, h, w, right, below, 0.0)
+    segments.unwind(twisted, h, w, right, below, 0.0)
     assert sorted(twisted.tolist()) == list(range(n))
     assert score_of(twisted, (h, w), right, below) >= score_of(moved, (h, w), right, below) - 1e-4
-    assert grid_search.total_score(order, h, w, right, below) == pytest.approx(
+    assert segments.total_score(order, h, w, right, below) == pytest.approx(
         score_of(order, (h, w), right, below), abs=1e-3
     )
 
@@ -231,11 +231,11 @@ def test_growth_by_segments_places_every_tile_at_most_once(h, w, least, loops, s
     rng = np.random.default_rng(seed)
     n = h * w
     right, below = rng.random((n, n), np.float32) ** 2, rng.random((n, n), np.float32) ** 2
-    belief = Affinities(right, below, grid_field.Bonds.of(right, below, 5), (h, w), (right, below))
+    belief = Affinities(right, below, dense.Bonds.of(right, below, 5), (h, w), (right, below))
     order = rng.permutation(n)
-    label = grid_search.segments(order, h, w, right, below, least, loops)
-    board = grid_regrow.regrow_by_segments(
-        order, h, w, right, below, belief.bonds.partner, belief.bonds.strength, label, grid_search.NO_MASK, 0.1
+    label = segments.segments(order, h, w, right, below, least, loops)
+    board = regrow.regrow_by_segments(
+        order, h, w, right, below, belief.bonds.partner, belief.bonds.strength, label, segments.NO_MASK, 0.1
     )
     placed = board[board >= 0]
     assert len(set(placed.tolist())) == len(placed) >= np.bincount(label).max()
@@ -251,7 +251,7 @@ def test_a_screw_is_unwound(columns_first):
     belief = Affinities.of((right, below), (4, 5))
     screw = truth.reshape(4, 5).T.reshape(-1).roll(1).reshape(5, 4).T.reshape(-1) if columns_first else truth.roll(1)
     order = screw.numpy().copy()
-    grid_search.unwind(order, 4, 5, belief.right, belief.below, 0.3)
+    segments.unwind(order, 4, 5, belief.right, belief.below, 0.3)
     assert order.tolist() == truth.tolist()
 
 
@@ -274,7 +274,7 @@ def test_no_band_is_left_that_turned_would_score_more(h, w, seed):
     n = h * w
     right, below, order = random_scores(n, seed)
     turned = order.copy()
-    gain = grid_search._turn_bands(turned, h, w, right, below, 1e-4)
+    gain = segments._turn_bands(turned, h, w, right, below, 1e-4)
     score = score_of(turned, (h, w), right, below)
     assert sorted(turned.tolist()) == list(range(n))
     assert gain == pytest.approx(score - score_of(order, (h, w), right, below), abs=1e-3)
@@ -315,11 +315,11 @@ def test_a_picture_regrows_from_the_piece_that_is_left():
     order[2:5, 2:5] = tiles[2:5, 2:5]
     order[order < 0] = np.setdiff1d(np.random.default_rng(1).permutation(64), order)
     b = Affinities.of((right, below), (8, 8))
-    label = grid_search.segments(order.reshape(-1), 8, 8, b.right, b.below, 0.5, True)
+    label = segments.segments(order.reshape(-1), 8, 8, b.right, b.below, 0.5, True)
     assert (label[tiles[2:5, 2:5]] == label[tiles[2, 2]]).all()
     assert len(set(label.tolist())) == 64 - 9 + 1
-    board = grid_regrow.regrow_by_segments(
-        order.reshape(-1), 8, 8, b.right, b.below, b.bonds.partner, b.bonds.strength, label, grid_search.NO_MASK, 0.1
+    board = regrow.regrow_by_segments(
+        order.reshape(-1), 8, 8, b.right, b.below, b.bonds.partner, b.bonds.strength, label, segments.NO_MASK, 0.1
     )
     assert board.tolist() == truth.tolist()
 
@@ -332,11 +332,11 @@ def test_a_piece_beside_its_place_moves_the_frame():
     order[0:5, 0:6] = tiles[3:8, 3:9]
     order[order < 0] = np.setdiff1d(np.random.default_rng(1).permutation(72), order)
     b = Affinities.of((right, below), (8, 9))
-    label = grid_search.segments(order.reshape(-1), 8, 9, b.right, b.below, 0.5, True)
+    label = segments.segments(order.reshape(-1), 8, 9, b.right, b.below, 0.5, True)
     grown = (order.reshape(-1), 8, 9, b.right, b.below, b.bonds.partner, b.bonds.strength, label)
-    assert grid_regrow.regrow_by_segments(*grown, grid_search.NO_MASK, 0.1).tolist() == truth.tolist()
+    assert regrow.regrow_by_segments(*grown, segments.NO_MASK, 0.1).tolist() == truth.tolist()
     anywhere = np.ones((72, 72), dtype=np.bool_)  # a mask speaks of cells: the frame stays
-    assert grid_regrow.regrow_by_segments(*grown, anywhere, 0.1).reshape(8, 9)[0, 0] == tiles[3, 3]
+    assert regrow.regrow_by_segments(*grown, anywhere, 0.1).reshape(8, 9)[0, 0] == tiles[3, 3]
 
 
 def test_the_rest_is_annealed_around_what_has_regrown(monkeypatch):
@@ -360,17 +360,17 @@ def test_lists_hold_what_whole_matrices_would():
     b = Affinities.of((right, below), shape)
     board = np.full(n, -1)
     board[7] = 3
-    run = grid_lists.Lists(board, 7, shape, grid_lists.Advance(decided=0.0))
+    run = crystal.Lists(board, 7, shape, crystal.Advance(decided=0.0))
     for step in range(12):
         P = np.zeros((n, n))
         P[np.repeat(np.arange(n), np.diff(run.first)), run.cell] = run.share
         beta, v = run.beta, run.column.copy()
         Q = 0.5 * P
         Q[3, 7] += 4.0
-        for side, (dy, dx) in enumerate(grid_field.SIDES):
+        for side, (dy, dx) in enumerate(dense.SIDES):
             for i in range(n):
                 for k, a in zip(b.bonds.partner[side, i], b.bonds.strength[side, i], strict=True):
-                    kept = np.where(a * P[k] < grid_lists.LEAST, 0, a * P[k]) if a >= grid_lists.LEAST else 0 * P[k]
+                    kept = np.where(a * P[k] < crystal.LEAST, 0, a * P[k]) if a >= crystal.LEAST else 0 * P[k]
                     Q[i] += np.roll(kept.reshape(shape), (-dy, -dx), (0, 1)).reshape(-1)
         K = np.exp(beta * Q)
         for _ in range(5):
@@ -378,7 +378,7 @@ def test_lists_hold_what_whole_matrices_would():
             v = 1 / (u @ K)
         run.grow(b.bonds, 1)
         expected = K * v / (K @ v)[:, None]
-        expected[expected < grid_lists.LEAST] = 0
+        expected[expected < crystal.LEAST] = 0
         found = np.zeros((n, n))
         found[np.repeat(np.arange(n), np.diff(run.first)), run.cell] = run.share
         listed = found > 0
@@ -436,7 +436,7 @@ def test_both_paths_of_a_step_agree(torus, shape):
     bias = 0.1 * rng.random((n, n)).astype(np.float32)
     results = []
     numbers = np.array([1.01, 25.0, 0.5, 0.0])
-    for run in (grid_field._run, grid_field._run_sparse):
+    for run in (dense._run, dense._run_sparse):
         P, g = soft.copy(), np.zeros(n, np.float32)
         beta, entropy, done = np.array([2.0]), np.ones(1), np.zeros(1, np.bool_)
         run(
@@ -453,7 +453,7 @@ def test_both_paths_of_a_step_agree(torus, shape):
             beta,
             entropy,
             done,
-            grid_field._POWERS,
+            dense._POWERS,
         )
         results.append((P, g, entropy[0], beta[0]))
     for a, b in zip(*results, strict=True):

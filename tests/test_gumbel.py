@@ -11,8 +11,8 @@ from scipy import stats
 from torch import Tensor
 
 import unshuffle as us
-from unshuffle.operators import _engine, _philox
-from unshuffle.operators._jit import have_numba
+from unshuffle.compute.jit import have_numba
+from unshuffle.operators._sinkhorn import engine, noise
 
 needs_numba = pytest.mark.skipif(not have_numba, reason="tests the kernel")
 
@@ -23,21 +23,21 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 def noise_of(samples: int, batch: int, n: int, seed: int = 0) -> Tensor:
     """The noise itself, taken out of a draw: one iteration of a single row and column normalisation hides it, so ask for it."""
-    return _philox.gumbel(torch.arange(samples * batch), n, _philox.new_key(seeded(seed)), torch.float64)
+    return noise.gumbel(torch.arange(samples * batch), n, noise.new_key(seeded(seed)), torch.float64)
 
 
 @needs_numba
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 10, 33, 100, 1100])
 def test_the_kernel_draws_the_same_noise_as_torch(n):
-    from unshuffle.operators import _numba
+    from unshuffle.operators._sinkhorn import scaling
 
-    expected = _philox.gumbel(torch.tensor([1]), n, (123456789, 4000000000), torch.float64)[0]
+    expected = noise.gumbel(torch.tensor([1]), n, (123456789, 4000000000), torch.float64)[0]
     for dtype, bound in ((np.float64, 1e-6), (np.float32, 5e-3)):
         got = np.empty(n * n, dtype)
         zeros = np.zeros(n * n, dtype)
-        words = _numba.new_words(n)
+        words = scaling.new_words(n)
         stream = tuple(np.uint32(word) for word in (123456789, 4000000000, 0, 1))
-        _numba.logits(got, zeros, dtype(1), zeros[:0], dtype(1), words, 1, stream)
+        scaling.logits(got, zeros, dtype(1), zeros[:0], dtype(1), words, 1, stream)
         assert np.abs(got - expected.numpy().reshape(-1)).max() < bound
 
 
@@ -48,7 +48,7 @@ def test_philox_known_answers():
         ((0xFFFFFFFF,) * 4, (0xFFFFFFFF,) * 2, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
     ):
         c = tuple(torch.tensor([x]) for x in counter)
-        assert [int(w) for w in _philox.philox(c, key)] == list(words)  # pyright: ignore[reportArgumentType]
+        assert [int(w) for w in noise.philox(c, key)] == list(words)  # pyright: ignore[reportArgumentType]
 
 
 def test_noise_is_gumbel():
@@ -106,7 +106,7 @@ def draw_in(how: str, scores: Tensor, beta: Tensor, **settings) -> tuple[Tensor,
     """Five samples and the gradient of their squares, by the kernel or by torch."""
     s = scores.clone().requires_grad_()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_engine, "have_numba", how == "kernel")
+        patch.setattr(engine, "have_numba", how == "kernel")
         P = us.gumbel_sinkhorn(s, beta, samples=5, generator=seeded(4), **settings)
         return P.detach(), torch.autograd.grad(P.square().sum(), s)[0]
 

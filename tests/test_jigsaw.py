@@ -20,7 +20,8 @@ from PIL import Image
 from typer.testing import CliRunner
 
 from unshuffle.cli.common import build
-from unshuffle.shapes import BadInput
+from unshuffle.errors import BadInput
+from unshuffle.readers.pictures import png, read_picture, read_tiles
 from unshuffle.structure.layouts import Grid
 from unshuffle.tasks.jigsaw import (
     as_float,
@@ -33,7 +34,6 @@ from unshuffle.tasks.jigsaw import (
     reassemble,
     seam_costs,
 )
-from unshuffle.tasks.pictures import png, read_picture, read_tiles
 
 PHOTO = Path(str(files("unshuffle") / "data" / "french-alpine-landscape.jpg"))
 
@@ -248,7 +248,7 @@ def test_broken_pictures_are_refused(tmp_path, monkeypatch):
             read_picture(tmp_path / name)
     with pytest.raises(BadInput, match="folder"):
         read_picture(tmp_path)
-    monkeypatch.setattr("unshuffle.tasks.pictures.MOST_PIXELS", 3000)
+    monkeypatch.setattr("unshuffle.readers.pictures.MOST_PIXELS", 3000)
     with pytest.raises(BadInput, match="million pixels"):
         read_picture(whole)
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 2000)  # pillow's own warning

@@ -17,12 +17,12 @@ from unshuffle.metrics import mask_only_tau, mask_only_tau_sampled, order_tau
 from unshuffle.networks import AskNeighbours, SeamScorer
 from unshuffle.operators.assignment import assign
 from unshuffle.operators.permutation import to_matrix
+from unshuffle.recipes.jigsaw import Jigsaw
+from unshuffle.recipes.puzzles import Split, anchored, cut_all, puzzles, read_folder
+from unshuffle.recipes.training import about, recipe_from, train
 from unshuffle.structure.layouts import Grid
 from unshuffle.structure.losses import Smoothness
 from unshuffle.structure.seams import SeamMisfit, affinity, extrapolation, seam_affinities
-from unshuffle.tasks.jigsaw_puzzles import Split, anchored, cut_all, puzzles, read_folder
-from unshuffle.tasks.jigsaw_training import Jigsaw
-from unshuffle.tasks.training import about, recipe_from, train
 
 
 def generator(seed: int = 0) -> torch.Generator:

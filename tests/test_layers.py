@@ -11,12 +11,13 @@ import unshuffle
 
 ROOT = Path(unshuffle.__file__).parent
 LAYERS = [  # from the ground up; modules of one layer may use each other
-    {"errors", "files", "shapes"},
+    {"errors", "files", "shapes", "watch"},
+    {"compute"},
     {"operators"},
-    {"temperature", "learned_temperature", "structure", "metrics"},
+    {"temperature", "structure", "readers", "metrics"},
     {"relaxations", "networks"},
     {"learn", "solve"},
-    {"tasks", "estimator"},
+    {"tasks", "recipes"},
     {"report", "paper", "bench"},
     {"cli", "studio", "__main__"},
 ]
@@ -50,10 +51,18 @@ def test_imports_point_down(file):
         assert LEVEL[other] <= LEVEL[own], f"{own} imports {other}, which is above it"
 
 
-def test_kernels_live_in_operators_only():
+def test_numba_is_met_in_two_rooms_only():
     for file in FILES:
-        if "numba" in {n.split(".")[0] for n in _absolute(file)}:
-            assert file.relative_to(ROOT).parts[0] == "operators", file
+        if {"numba", "llvmlite"} & {n.split(".")[0] for n in _absolute(file)}:
+            assert file.relative_to(ROOT).parts[0] == "compute" or "_sinkhorn" in file.parts, file
+
+
+def test_kernels_live_with_what_they_are_kernels_of():
+    """Whatever is compiled asks `compute.jit` for it; a task, a network or a command has no kernels."""
+    with_kernels = {file.relative_to(ROOT).parts[0] for file in FILES if "compute.jit" in file.read_text()}
+    compiled = {file.relative_to(ROOT).parts[0] for file in FILES if "njit" in file.read_text()}
+    assert compiled <= {"compute", "operators", "solve"}
+    assert with_kernels <= {"compute", "operators", "solve", "cli"}  # bench says whether numba is there
 
 
 def _absolute(file: Path) -> set[str]:

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unshuffle.operators import local_search as search
+from unshuffle.solve import local_search as search
 from unshuffle.structure.layouts import Cycle, Graph, Grid, Path
 
 LAYOUTS = ("tour", "path", "assignment", "grid")

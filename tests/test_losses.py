@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference_method as reference
-from unshuffle.shapes import BadInput
+from unshuffle.errors import BadInput
 from unshuffle.structure.layouts import Grid
 from unshuffle.structure.losses import (
     Smoothness,

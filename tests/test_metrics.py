@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference_method as reference
+from unshuffle.errors import BadInput
 from unshuffle.metrics import (
     canonical_tour,
     direct_accuracy,
@@ -22,7 +23,6 @@ from unshuffle.metrics import (
     tour_kendall_tau,
 )
 from unshuffle.operators.permutation import inverse
-from unshuffle.shapes import BadInput
 from unshuffle.structure.layouts import Grid
 
 

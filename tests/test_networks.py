@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from unshuffle.errors import BadInput
 from unshuffle.networks import (
     ContextScorer,
     ItemScorer,
@@ -20,7 +21,6 @@ from unshuffle.networks import (
     lazy_walks,
     standardised,
 )
-from unshuffle.shapes import BadInput
 
 
 def items(*shape: int, seed: int = 0) -> torch.Tensor:

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unshuffle as us
-from unshuffle.operators.band import band_around, band_dense, band_places, band_step
-from unshuffle.solve.chains import common_chains
-from unshuffle.solve.path_starts import geodesic_orders, in_units, spanning_tree
+from unshuffle.solve.path.band import band_around, band_dense, band_places, band_step
+from unshuffle.solve.path.chains import common_chains
+from unshuffle.solve.path.starts import geodesic_orders, in_units, spanning_tree
 from unshuffle.structure.energies import expected_energy
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.linalg import expm
 
 import reference_method as reference
-from unshuffle.learned_temperature import LearnedTemperature
+from unshuffle.errors import BadInput
 from unshuffle.metrics import order_tau
 from unshuffle.operators.gumbel import gumbel_sinkhorn
 from unshuffle.operators.permutation import inverse, reorder, to_matrix
@@ -25,8 +25,10 @@ from unshuffle.relaxations.ot4p import OT4P, fractional_power, rotated_base, tow
 from unshuffle.relaxations.protocol import hardened
 from unshuffle.relaxations.softsort import SoftSort
 from unshuffle.relaxations.straight_through import StraightThrough
-from unshuffle.shapes import BadInput
-from unshuffle.temperature import Anneal, Constant, DegreeViolation, ExcessEntropy, LocalTemperature, MeanTau, Product
+from unshuffle.temperature.learned import LearnedTemperature
+from unshuffle.temperature.local import LocalTemperature, MeanTau, Product
+from unshuffle.temperature.schedules import Anneal, Constant
+from unshuffle.temperature.signals import DegreeViolation, ExcessEntropy
 
 ORDER = torch.tensor([2, 0, 3, 1, 4])  # item 2 is first; not its own inverse, so a transpose shows
 LOCAL = LocalTemperature(ExcessEntropy(0.3), 0.3)

@@ -21,9 +21,9 @@ from unshuffle.paper.run import Means, Outcome, Planned, Training, Unfinished, c
 from unshuffle.paper.sorting import BLOCKS, sorting
 from unshuffle.paper.store import Place, Result, Store, key_of
 from unshuffle.paper.tables import TABLES, Wanted
+from unshuffle.recipes.jigsaw import Jigsaw
+from unshuffle.recipes.sorting import Sorting
 from unshuffle.report.summary import reported
-from unshuffle.tasks.jigsaw_training import Jigsaw
-from unshuffle.tasks.sorting import Sorting
 
 PLACE = Place("sorting", "[0, 1]", "global", "5", 0, "smoke")
 

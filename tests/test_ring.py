@@ -9,11 +9,11 @@ import pytest
 import torch
 
 import unshuffle as us
-from unshuffle.operators._jit import have_numba
-from unshuffle.operators.ring import LIGHT, Pull, Ring, expected_cost, ring_steps
-from unshuffle.operators.warm import WarmState, warm_step
+from unshuffle.compute.jit import have_numba
 from unshuffle.solve.anneal import Pace, scattered
-from unshuffle.solve.levels import Level, _kept, dense_field
+from unshuffle.solve.cycle.levels import Level, _kept, dense_field
+from unshuffle.solve.cycle.ring import LIGHT, Pull, Ring, expected_cost, ring_steps
+from unshuffle.solve.warm import WarmState, warm_step
 from unshuffle.structure.layouts import Cycle
 
 pytestmark = pytest.mark.skipif(not have_numba, reason="rings are numba kernels")

@@ -13,7 +13,8 @@ from scipy.stats import kendalltau
 from typer.testing import CliRunner
 
 from unshuffle.cli.common import build
-from unshuffle.shapes import BadInput
+from unshuffle.errors import BadInput
+from unshuffle.readers.tables import Table, read_table
 from unshuffle.tasks.seriation import (
     Criterion,
     Kind,
@@ -26,7 +27,6 @@ from unshuffle.tasks.seriation import (
     seriate,
     two_sum,
 )
-from unshuffle.tasks.tables import Table, read_table
 
 
 def graves(rows: int = 20, types: int = 16, seed: int = 0) -> np.ndarray:

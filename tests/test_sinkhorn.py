@@ -12,8 +12,8 @@ from torch import Tensor
 
 import unshuffle as us
 from reference import log_sinkhorn
-from unshuffle.operators import _torch
-from unshuffle.operators._jit import have_numba
+from unshuffle.compute.jit import have_numba
+from unshuffle.operators._sinkhorn import in_torch
 
 needs_numba = pytest.mark.skipif(not have_numba, reason="tests the kernel")
 SIZES = [
@@ -127,9 +127,9 @@ def test_stable_at_any_spread(name):
 @pytest.mark.parametrize("n", [20, 50])
 def test_scalings_that_drift_are_exact_and_not_hard(n, monkeypatch):
     """Crowded items drift to free places, a little further with every iteration: far in the end, but each row one way only."""
-    from unshuffle.operators import _kernel
+    from unshuffle.operators._sinkhorn import autograd
 
-    monkeypatch.setattr(_kernel.Hard, "solve", lambda *_: pytest.fail("done again in log space"))
+    monkeypatch.setattr(autograd.Hard, "solve", lambda *_: pytest.fail("done again in log space"))
     draw = torch.Generator().manual_seed(n)
     scores = -800.0 * (torch.rand(9, n, 1, generator=draw) - torch.linspace(0, 1, n)) ** 2
     P, ours, Q, definition = both(scores, 30, torch.randn(9, n, n, generator=draw))
@@ -143,12 +143,12 @@ def test_scalings_that_drift_are_exact_and_not_hard(n, monkeypatch):
 @pytest.mark.parametrize("which", [slice(None), [5, 6]], ids=["all", "some that are not looked at first"])
 def test_weak_columns_are_exact_and_not_hard(n, field, which, monkeypatch):
     """A network whose inputs lie far from 0 gives all items nearly the same scores; that is an offset, not a difficulty."""
-    from unshuffle.operators import _kernel
+    from unshuffle.operators._sinkhorn import autograd
 
     def never(*_):
         raise AssertionError("done again in log space")
 
-    monkeypatch.setattr(_kernel.Hard, "solve", never)
+    monkeypatch.setattr(autograd.Hard, "solve", never)
     draw = torch.Generator().manual_seed(n)
     scores, offsets = 3 * torch.randn(17, n, n, generator=draw), 100 * torch.randn(17, 1, n, generator=draw)
     scores[which] += offsets[which]
@@ -267,7 +267,7 @@ def test_the_torch_path_is_the_same_operator():
     scores[0] *= 1000
     P, grad, _, _ = both(scores, 10, weights)
     other = scores.clone().requires_grad_()
-    Q = _torch.TorchSinkhorn.apply(other, 10, None)
+    Q = in_torch.TorchSinkhorn.apply(other, 10, None)
     (Q * weights).sum().backward()
     assert other.grad is not None
     assert (P - Q).abs().max() < 1e-9

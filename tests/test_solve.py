@@ -12,16 +12,16 @@ import pytest
 import torch
 
 import unshuffle as us
-from unshuffle.operators import chain, warm
-from unshuffle.operators.warm import WarmState, warm_step
-from unshuffle.solve import confidence
+from unshuffle.solve import confidence, warm
 from unshuffle.solve.anneal import Pace, anneal, smoothest, steepest
-from unshuffle.solve.cycle import Scaled, Tours, solve_cycle
-from unshuffle.solve.levels import rebin, widths
+from unshuffle.solve.cycle import chain
+from unshuffle.solve.cycle.levels import rebin, widths
+from unshuffle.solve.cycle.solver import Scaled, Tours, solve_cycle
 from unshuffle.solve.loss import Losses, _moved, _moves, solve_loss
 from unshuffle.solve.rounds import Rounds
-from unshuffle.solve.watch import Watch
+from unshuffle.solve.warm import WarmState, warm_step
 from unshuffle.structure.energies import expected_energy
+from unshuffle.watch import Watch
 
 
 def _points(n, seed=0, d=2):
@@ -592,7 +592,7 @@ def test_local_search_starts_from_every_round():
     points = torch.rand(80, 2, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
     cost = torch.cdist(points, points)
     found = us.solve(us.Cycle(80), cost=cost, runs=1, polish=True)
-    from unshuffle.operators.local_search import improve_tour
+    from unshuffle.solve.local_search import improve_tour
 
     alone = us.Cycle(80).energy(improve_tour(found.order, cost), cost)
     assert found.polished_energy is not None

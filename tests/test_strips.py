@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import unshuffle as us
 from unshuffle.cli.common import build
-from unshuffle.shapes import BadInput
+from unshuffle.errors import BadInput
 from unshuffle.tasks.strips import StripCost, find_paper, paste, read_strips, reassemble_strips, strip_cost
 
 COUNT = 9

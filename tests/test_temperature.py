@@ -10,26 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference_method as reference
-from unshuffle.learned_temperature import LearnedTemperature
+from unshuffle.errors import BadInput
 from unshuffle.operators.gumbel import gumbel_sinkhorn
 from unshuffle.operators.sinkhorn import sinkhorn
-from unshuffle.shapes import BadInput
-from unshuffle.temperature import (
-    Anneal,
-    ByMaximum,
-    Constant,
-    DegreeViolation,
-    ExcessEntropy,
-    Exponential,
-    LinearInBeta,
-    LinearInTau,
-    LocalTemperature,
-    MatchedScalar,
-    MeanBeta,
-    MeanTau,
-    Product,
-    diagnose,
-)
+from unshuffle.temperature.learned import LearnedTemperature
+from unshuffle.temperature.local import LocalTemperature, MatchedScalar, MeanBeta, MeanTau, Product
+from unshuffle.temperature.report import diagnose
+from unshuffle.temperature.schedules import Anneal, Constant, Exponential, LinearInBeta, LinearInTau
+from unshuffle.temperature.signals import ByMaximum, DegreeViolation, ExcessEntropy
 
 SHAPES = [LinearInBeta(), LinearInTau(), Exponential()]
 COMBINATIONS = [MeanBeta(), MeanTau(), Product()]

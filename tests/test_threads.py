@@ -8,14 +8,14 @@ import multiprocessing
 import pytest
 import torch
 
-from unshuffle.operators import _threads
+from unshuffle.compute import threads as module
 
 
 @pytest.fixture(params=["of torch", "of Python"])
 def threads(request, monkeypatch):
     if request.param == "of Python":
-        monkeypatch.setattr(_threads, "_team", None)
-    elif _threads._team is None:
+        monkeypatch.setattr(module, "_team", None)
+    elif module._team is None:
         pytest.skip("torch has no OpenMP of GNU's kind here")
     before = torch.get_num_threads()
     torch.set_num_threads(3)
@@ -30,7 +30,7 @@ def test_every_number_is_done_once(threads):
         def kernel(low: int, high: int, done=done) -> None:
             done[low:high] += 1
 
-        _threads.in_chunks(kernel, count)
+        module.in_chunks(kernel, count)
         assert bool((done == 1).all())
 
 
@@ -39,19 +39,19 @@ def test_an_error_in_a_piece_is_raised_here(threads):
         raise KeyError(low)
 
     with pytest.raises(KeyError):
-        _threads.in_chunks(kernel, 50)
+        module.in_chunks(kernel, 50)
 
 
 def _in_child(answers) -> None:
     done: list[int] = []
-    _threads.in_chunks(lambda low, high: done.extend(range(low, high)), 50)
+    module.in_chunks(lambda low, high: done.extend(range(low, high)), 50)
     answers.put(sorted(done) == list(range(50)))
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork on this system")
 def test_a_forked_child_has_threads_of_its_own(threads):
-    _threads.in_chunks(lambda low, high: None, 50)  # the parent's threads are there
+    module.in_chunks(lambda low, high: None, 50)  # the parent's threads are there
     context = multiprocessing.get_context("fork")
     answers = context.Queue()
     child = context.Process(target=_in_child, args=(answers,))
@@ -63,10 +63,10 @@ def test_a_forked_child_has_threads_of_its_own(threads):
 def test_small_steps_leave_torch_one_thread_and_give_it_back():
     before = torch.get_num_threads()
     done = []
-    with contextlib.suppress(ValueError), _threads.small_steps():
+    with contextlib.suppress(ValueError), module.small_steps():
         assert torch.get_num_threads() == 1
-        _threads.in_chunks(lambda low, high: done.extend(range(low, high)), 100)
-        with _threads.small_steps():  # a solve within a solve
+        module.in_chunks(lambda low, high: done.extend(range(low, high)), 100)
+        with module.small_steps():  # a solve within a solve
             pass
         assert torch.get_num_threads() == 1
         raise ValueError("stop")

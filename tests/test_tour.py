@@ -10,7 +10,7 @@ import sys
 import pytest
 import torch
 
-from unshuffle.shapes import BadInput
+from unshuffle.errors import BadInput
 from unshuffle.tasks.tour import read_cities, solve_tour, tour_length, tour_text
 
 POINTS = "NODE_COORD_SECTION\n1 0.0 0.0\n2 3.0 4.0\n3 1.0 1.0\nEOF\n"

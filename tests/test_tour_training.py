@@ -9,9 +9,9 @@ import torch
 
 from unshuffle.errors import BadInput
 from unshuffle.networks.unrolled import UnrolledAnnealer, in_own_units, levels_of, rebinning, scaled
+from unshuffle.recipes.tour import Tour, nearest_neighbour, ordered, soft_length
+from unshuffle.recipes.training import about, recipe_from, train
 from unshuffle.structure.losses import tour_length
-from unshuffle.tasks.tour_training import Tour, nearest_neighbour, ordered, soft_length
-from unshuffle.tasks.training import about, recipe_from, train
 
 
 def cities(*shape: int, seed: int = 0) -> torch.Tensor:

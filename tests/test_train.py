@@ -12,8 +12,8 @@ import torch
 
 import unshuffle as us
 from unshuffle.cli.train import chosen_recipe
-from unshuffle.tasks.sorting import Sorting, distance_to_sorted
-from unshuffle.tasks.training import Temperature, about, recipe_from, train, trained
+from unshuffle.recipes.sorting import Sorting, distance_to_sorted
+from unshuffle.recipes.training import Temperature, about, recipe_from, train, trained
 
 
 def small(**changes) -> Sorting:

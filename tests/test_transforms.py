@@ -10,20 +10,20 @@ import torch
 from torch import Tensor
 
 import unshuffle as us
-from unshuffle.operators import _engine
-from unshuffle.operators._jit import have_numba
+from unshuffle.compute.jit import have_numba
+from unshuffle.operators._sinkhorn import engine as module
 
 ENGINES = [pytest.param("kernel", marks=pytest.mark.skipif(not have_numba, reason="tests the kernel")), "torch"]
 
 
 @pytest.fixture(params=ENGINES)
 def engine(request, monkeypatch):
-    monkeypatch.setattr(_engine, "have_numba", request.param == "kernel")
+    monkeypatch.setattr(module, "have_numba", request.param == "kernel")
 
 
 COMPILE = """
 import torch, unshuffle as us
-from unshuffle.operators import _engine
+from unshuffle.operators._sinkhorn import engine as module
 
 class Sorter(torch.nn.Module):
     def __init__(self):
@@ -37,7 +37,7 @@ class Sorter(torch.nn.Module):
         return us.reorder(soft, items).square().sum()
 
 model, items = Sorter(), torch.randn(4, 6, 2, dtype=torch.float64)
-for _engine.have_numba in {_engine.have_numba, False}:
+for module.have_numba in {module.have_numba, False}:
     found = []
     torch.compiler.reset()
     for run in (model, torch.compile(model, backend="aot_eager")):

@@ -14,7 +14,7 @@ __version__ = "0.1.0"
 
 # name -> module that defines it
 _HOME = {
-    "BadInput": "shapes",
+    "BadInput": "errors",
     "sinkhorn": "operators.sinkhorn",
     "gumbel_sinkhorn": "operators.gumbel",
     "assign": "operators.assignment",
@@ -29,19 +29,19 @@ _HOME = {
     "Grid": "structure.layouts",
     "Graph": "structure.layouts",
     "Solution": "solve.solution",
-    "Anneal": "temperature",
-    "Constant": "temperature",
-    "LinearInBeta": "temperature",
-    "LinearInTau": "temperature",
-    "Exponential": "temperature",
-    "LocalTemperature": "temperature",
-    "ExcessEntropy": "temperature",
-    "DegreeViolation": "temperature",
-    "MeanBeta": "temperature",
-    "MeanTau": "temperature",
-    "Product": "temperature",
-    "MatchedScalar": "temperature",
-    "LearnedTemperature": "learned_temperature",
+    "Anneal": "temperature.schedules",
+    "Constant": "temperature.schedules",
+    "LinearInBeta": "temperature.schedules",
+    "LinearInTau": "temperature.schedules",
+    "Exponential": "temperature.schedules",
+    "LocalTemperature": "temperature.local",
+    "ExcessEntropy": "temperature.signals",
+    "DegreeViolation": "temperature.signals",
+    "MeanBeta": "temperature.local",
+    "MeanTau": "temperature.local",
+    "Product": "temperature.local",
+    "MatchedScalar": "temperature.local",
+    "LearnedTemperature": "temperature.learned",
     "GumbelSinkhorn": "relaxations.gumbel_sinkhorn",
     "Sinkhorn": "relaxations.gumbel_sinkhorn",
     "ColumnSoftmax": "relaxations.gumbel_sinkhorn",
@@ -49,7 +49,7 @@ _HOME = {
     "SoftSort": "relaxations.softsort",
     "OT4P": "relaxations.ot4p",
     "StraightThrough": "relaxations.straight_through",
-    "Seriator": "estimator",
+    "Seriator": "tasks.estimator",
     "fit": "learn.fit",
     "Fitted": "learn.fit",
     "predict": "learn.predict",
@@ -73,7 +73,7 @@ _MODULES = {
 if TYPE_CHECKING:
     from . import metrics as metrics
     from . import networks as networks
-    from .estimator import Seriator as Seriator
+    from .errors import BadInput as BadInput
     from .learn.batches import Fresh as Fresh
     from .learn.batches import Shuffled as Shuffled
     from .learn.descent import Cosine as Cosine
@@ -85,7 +85,6 @@ if TYPE_CHECKING:
     from .learn.objective import OnPermutation as OnPermutation
     from .learn.predict import Prediction as Prediction
     from .learn.predict import predict as predict
-    from .learned_temperature import LearnedTemperature as LearnedTemperature
     from .operators.assignment import assign as assign
     from .operators.gumbel import gumbel_sinkhorn as gumbel_sinkhorn
     from .operators.permutation import entropy as entropy
@@ -102,7 +101,6 @@ if TYPE_CHECKING:
     from .relaxations.ot4p import OT4P as OT4P
     from .relaxations.softsort import SoftSort as SoftSort
     from .relaxations.straight_through import StraightThrough as StraightThrough
-    from .shapes import BadInput as BadInput
     from .solve.solution import Solution as Solution
     from .structure import energies as energies
     from .structure import losses as losses
@@ -110,18 +108,20 @@ if TYPE_CHECKING:
     from .structure.layouts import Graph as Graph
     from .structure.layouts import Grid as Grid
     from .structure.layouts import Path as Path
-    from .temperature import Anneal as Anneal
-    from .temperature import Constant as Constant
-    from .temperature import DegreeViolation as DegreeViolation
-    from .temperature import ExcessEntropy as ExcessEntropy
-    from .temperature import Exponential as Exponential
-    from .temperature import LinearInBeta as LinearInBeta
-    from .temperature import LinearInTau as LinearInTau
-    from .temperature import LocalTemperature as LocalTemperature
-    from .temperature import MatchedScalar as MatchedScalar
-    from .temperature import MeanBeta as MeanBeta
-    from .temperature import MeanTau as MeanTau
-    from .temperature import Product as Product
+    from .tasks.estimator import Seriator as Seriator
+    from .temperature.learned import LearnedTemperature as LearnedTemperature
+    from .temperature.local import LocalTemperature as LocalTemperature
+    from .temperature.local import MatchedScalar as MatchedScalar
+    from .temperature.local import MeanBeta as MeanBeta
+    from .temperature.local import MeanTau as MeanTau
+    from .temperature.local import Product as Product
+    from .temperature.schedules import Anneal as Anneal
+    from .temperature.schedules import Constant as Constant
+    from .temperature.schedules import Exponential as Exponential
+    from .temperature.schedules import LinearInBeta as LinearInBeta
+    from .temperature.schedules import LinearInTau as LinearInTau
+    from .temperature.signals import DegreeViolation as DegreeViolation
+    from .temperature.signals import ExcessEntropy as ExcessEntropy
 
 __all__ = ["__version__", "solve", *_HOME, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]
 

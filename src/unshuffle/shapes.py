@@ -13,8 +13,6 @@ from typing import TypeAlias
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from .errors import BadInput as BadInput
-
 Items: TypeAlias = Float[Tensor, "*batch n d"]
 Scores: TypeAlias = Float[Tensor, "*batch n n"]
 SoftPermutation: TypeAlias = Float[Tensor, "*batch n n"]

@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ..operators._torch import plain_sinkhorn
+from ..operators._sinkhorn.in_torch import plain_sinkhorn
 from ..operators.sinkhorn import sinkhorn
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..operators._torch import plain_sinkhorn
+from ..operators._sinkhorn.in_torch import plain_sinkhorn
 from ..operators.sinkhorn import sinkhorn
 from .timing import fastest
 

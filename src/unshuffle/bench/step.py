@@ -11,11 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from ..networks import ItemScorer
-from ..operators._torch import plain_sinkhorn
+from ..operators._sinkhorn.in_torch import plain_sinkhorn
 from ..operators.permutation import reorder
 from ..relaxations.gumbel_sinkhorn import GumbelSinkhorn
 from ..structure.losses import monotone
-from ..temperature import Constant, LocalTemperature
+from ..temperature.local import LocalTemperature
+from ..temperature.schedules import Constant
 from .memory import peak_during
 from .timing import fastest
 

@@ -34,7 +34,7 @@ def apply(
     Example: unshuffle apply runs/sort100/best.pt lists.csv --json
     """
     from ..learn.predict import predict
-    from ..tasks.training import trained
+    from ..recipes.training import trained
 
     recipe, network, noise = trained(checkpoint, recipes())
     prediction = predict(network, recipe.read(data), recipe.relax(), noise=noise)
@@ -55,8 +55,8 @@ def apply(
 def _pictures(recipe: Any, data: Path, orders: Tensor, out: Path) -> dict[Path, str | bytes]:
     """What a person would rather look at."""
     if recipe.TASK == "jigsaw":
+        from ..readers.pictures import png, read_picture, read_tiles
         from ..tasks.jigsaw import cut, join
-        from ..tasks.pictures import png, read_picture, read_tiles
 
         tiles = read_tiles(data)[0] if data.is_dir() else cut(read_picture(data), recipe.grid)[0]
         return {out / f"{data.stem}.png": png(join(tiles, orders[0], recipe.grid))}

@@ -47,7 +47,7 @@ def collect(quick: bool, console: Console) -> dict[str, Any]:
     import torch
 
     from ..bench import memory, speed, step
-    from ..operators._jit import have_numba
+    from ..compute.jit import have_numba
 
     seconds = 0.1 if quick else 2.0
     with console.status("") as status:

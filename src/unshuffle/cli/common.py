@@ -30,7 +30,7 @@ from ..files import write_together as write_together
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from ..solve.watch import Step
+    from ..watch import Step
 
 # command -> its line in the list; the function of the same name is in the module of the same name
 COMMANDS = {

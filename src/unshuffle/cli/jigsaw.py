@@ -59,8 +59,8 @@ def jigsaw(
 
     Example: unshuffle jigsaw photo.jpg --grid 12x9 --shuffle
     """
+    from ..readers.pictures import png
     from ..tasks.jigsaw import as_float, join, reassemble
-    from ..tasks.pictures import png
 
     if anchors and not shuffle:
         raise BadInput("--anchors needs --shuffle: only then are true places known.")
@@ -114,8 +114,8 @@ def tiles_of(photo: Path, grid: Grid, shuffle: bool, pad: bool, seed: int) -> Bo
     import torch
 
     from ..operators.permutation import inverse
+    from ..readers.pictures import read_picture, read_tiles
     from ..tasks.jigsaw import cut
-    from ..tasks.pictures import read_picture, read_tiles
 
     if grid.n > MOST_TILES:
         raise BadInput(f"A grid of {grid.width}x{grid.height} has {grid.n} tiles; at most {MOST_TILES} can be solved.")
@@ -233,8 +233,8 @@ def picture_of(box: Box, solution: Solution) -> Figure:
     import torch
     from matplotlib.figure import Figure
 
+    from ..readers.pictures import shown
     from ..tasks.jigsaw import join
-    from ..tasks.pictures import shown
 
     order = best_order(solution)
     before = shown(join(box.tiles, torch.arange(box.grid.n), box.grid))

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     import numpy as np
     from matplotlib.figure import Figure
 
+    from ..readers.tables import Table
     from ..tasks.seriation import Seriation
-    from ..tasks.tables import Table
 
 
 def seriate(
@@ -58,8 +58,8 @@ def seriate(
     """
     import numpy as np
 
+    from ..readers.tables import read_table
     from ..tasks import seriation
-    from ..tasks.tables import read_table
 
     read = read_table(table, tuple(drop or ()))
     kind = kind or seriation.kind_of(read)

@@ -19,7 +19,7 @@ from .common import Json, Out, Quiet, Seed, TimeLimit, errors, say, write_atomic
 
 if TYPE_CHECKING:
     from ..learn.loop import Moment
-    from ..tasks.training import Recipe
+    from ..recipes.training import Recipe
 
 
 class Task(str, Enum):
@@ -90,7 +90,7 @@ def train(
     """
     from ..learn.watching import progress_bar
     from ..learn.watching import tensorboard as tensorboard_log
-    from ..tasks.training import train as carry_out
+    from ..recipes.training import train as carry_out
 
     if os.environ.get("RANK", "0") != "0":  # under torchrun the first process speaks and writes for all
         quiet, json_ = True, False
@@ -133,9 +133,9 @@ def train(
 
 def recipes() -> dict[str, type]:
     """The recipe class of each task."""
-    from ..tasks.jigsaw_training import Jigsaw
-    from ..tasks.sorting import Sorting
-    from ..tasks.tour_training import Tour
+    from ..recipes.jigsaw import Jigsaw
+    from ..recipes.sorting import Sorting
+    from ..recipes.tour import Tour
 
     return {kind.TASK: kind for kind in (Sorting, Jigsaw, Tour)}
 

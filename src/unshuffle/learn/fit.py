@@ -13,7 +13,7 @@ from torch import nn
 from ..errors import BadInput, function, shown, whole
 from ..relaxations.protocol import Relaxation
 from ..solve.checks import limit
-from ..solve.watch import Watch
+from ..watch import Watch
 from .batches import Batches, by_epoch, in_turn
 from .descent import Descent
 from .loop import Loop, Moment

@@ -17,7 +17,7 @@ from torch import nn
 
 from ..errors import BadInput
 from ..files import write_atomic
-from ..solve.watch import Watch
+from ..watch import Watch
 from .batches import items_and_mask, mixed
 from .checkpoint import State, load, save
 from .descent import Descent

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ..errors import function
 from ..operators.permutation import reorder, to_matrix
 from ..relaxations.protocol import Relaxation
-from ..temperature import FieldReport
+from ..temperature.report import FieldReport
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..shapes import BadInput, Items
+from ..errors import BadInput
+from ..shapes import Items
 from .items import ItemScores, sizes, standardised
 
 

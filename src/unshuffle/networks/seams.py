@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ..shapes import BadInput, Items
+from ..errors import BadInput
+from ..shapes import Items
 from ..structure.seams import seam_affinities
 from .items import ItemScores, sizes, tile_of
 

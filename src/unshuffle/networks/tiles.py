@@ -6,7 +6,8 @@ import math
 
 from torch import nn
 
-from ..shapes import BadInput, Items
+from ..errors import BadInput
+from ..shapes import Items
 from .items import ItemScores, sizes, tile_of
 
 

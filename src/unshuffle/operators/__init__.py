@@ -1,1 +1,1 @@
-"""Pure functions on matrices of scores; the kernels live here and nowhere else."""
+"""Pure functions on matrices: scores, soft permutations, orders."""

@@ -9,9 +9,10 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
 from torch import Tensor
 
-from ..shapes import BadInput, Mask, Order, Scores
-from ._threads import in_chunks
-from ._transforms import outside_graphs
+from ..compute.threads import in_chunks
+from ..compute.transforms import outside_graphs
+from ..errors import BadInput
+from ..shapes import Mask, Order, Scores
 from .permutation import square
 
 

@@ -9,14 +9,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..compute.jit import have_numba, njit
+from ..compute.threads import in_chunks
+from ..compute.transforms import in_transform, outside_graphs
 from ..shapes import Mask, SoftPermutation
-from ._jit import have_numba, njit
-from ._threads import in_chunks
-from ._transforms import in_transform, outside_graphs
 from .permutation import EPS, entropy
 
 if have_numba:
-    from ._vector_math import log_of
+    from ..compute.vector_math import log_of
 else:
 
     def log_of(x, minus_one):

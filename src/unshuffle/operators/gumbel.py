@@ -8,11 +8,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..compute.transforms import outside_graphs
 from ..errors import BadInput, function, number, shown, whole
 from ..shapes import Mask, Scores
-from ._engine import perturbed_sinkhorn
-from ._philox import SILENT, Noise, new_key
-from ._transforms import outside_graphs
+from ._sinkhorn.engine import perturbed_sinkhorn
+from ._sinkhorn.noise import SILENT, Noise, new_key
 from .assignment import masked
 from .permutation import square
 from .sinkhorn import _check_iterations

@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Float, Shaped
 from torch import Tensor
 
+from ..compute.threads import in_chunks
+from ..compute.transforms import outside_graphs
 from ..errors import BadInput, shown
 from ..shapes import Mask, Order, SoftPermutation
-from ._tau import tau_kernel
-from ._threads import in_chunks
-from ._transforms import outside_graphs
+from .kendall import tau_kernel
 
 EPS = 1e-8  # the paper's clamp inside the entropy
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ..compute.transforms import outside_graphs
 from ..errors import number, whole
 from ..shapes import Mask, Scores, SoftPermutation
-from ._engine import perturbed_sinkhorn
-from ._transforms import outside_graphs
+from ._sinkhorn.engine import perturbed_sinkhorn
 from .assignment import masked
 from .permutation import square
 

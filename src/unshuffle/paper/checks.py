@@ -12,7 +12,8 @@ from ..bench.timing import fastest
 from ..learn.batches import mixed
 from ..metrics import mask_only_tau, mask_only_tau_sampled
 from ..relaxations.gumbel_sinkhorn import GumbelSinkhorn
-from ..temperature import Constant, LocalTemperature
+from ..temperature.local import LocalTemperature
+from ..temperature.schedules import Constant
 from .run import Means, Outcome, Planned, Scale
 from .store import Place
 

@@ -10,12 +10,12 @@ import torch
 
 from ..learn.batches import mixed
 from ..operators.permutation import kendall_tau
+from ..readers.pictures import read_picture
+from ..recipes.tour import nearest_neighbour
 from ..solve import solve
 from ..structure.energies import pair_distances
 from ..structure.layouts import Cycle, Grid
 from ..tasks.jigsaw import as_float, cut, reassemble
-from ..tasks.pictures import read_picture
-from ..tasks.tour_training import nearest_neighbour
 from .mechanism import Mechanism
 from .run import Means, Outcome, Planned, Scale
 from .store import Place

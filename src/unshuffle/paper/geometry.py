@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from ..recipes.sorting import Sorting
 from ..relaxations.ot4p import OT4P
-from ..tasks.sorting import Sorting
-from ..temperature import Anneal
+from ..temperature.schedules import Anneal
 from .run import Planned, Scale, Training
 from .sorting import EPOCHS, RANGES
 from .store import Place

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..errors import BadInput
-from ..tasks.jigsaw_training import PAPER, Jigsaw
+from ..recipes.jigsaw import PAPER, Jigsaw
 from .checks import mask_only
 from .run import Planned, Scale, Training
 from .store import Place

@@ -13,7 +13,7 @@ from ..metrics import order_tau
 from ..networks import KeyScorer
 from ..operators.assignment import assign
 from ..relaxations.neuralsort import NeuralSort
-from ..temperature import Anneal, Constant
+from ..temperature.schedules import Anneal, Constant
 from .run import Means, Outcome
 from .variant import SortingVariant
 

@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from ..operators.gumbel import gumbel_sinkhorn
-from ..temperature import ExcessEntropy, LocalTemperature
+from ..temperature.local import LocalTemperature
+from ..temperature.signals import ExcessEntropy
 from .block_ambiguous import block_ambiguous_scores, easy_threshold, hard_threshold
 
 ITERATIONS = 500  # enough for both margins at beta = 20

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from .. import __version__
-from ..tasks.training import Recipe, train
+from ..recipes.training import Recipe, train
 from .store import Place, Result, Store, key_of
 
 Scale = Literal["smoke", "cpu", "paper"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..tasks.sorting import Sorting
+from ..recipes.sorting import Sorting
 from .run import Planned, Scale, Training
 from .sorting import EPOCHS, RANGES
 from .store import Place

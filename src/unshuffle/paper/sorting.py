@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ..tasks.sorting import Sorting
+from ..recipes.sorting import Sorting
 from .keys import SortingByKeys, UntrainedKeys
 from .run import Planned, Scale, Training
 from .store import Place

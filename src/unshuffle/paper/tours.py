@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..tasks.tour_training import Tour
+from ..recipes.tour import Tour
 from .run import Means, Outcome, Planned, Scale, Training
 from .store import Place
 

@@ -10,8 +10,8 @@ from ..learn.batches import Batches
 from ..learn.descent import Descent
 from ..learn.objective import Loss
 from ..metrics import order_tau
+from ..recipes.sorting import Sorting
 from ..relaxations.protocol import Relaxation
-from ..tasks.sorting import Sorting
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from ..compute.transforms import in_transform
 from ..errors import BadInput, function, number, whole
-from ..operators._transforms import in_transform
 from ..operators.assignment import assign, masked
 from ..operators.gumbel import gumbel_sinkhorn
 from ..operators.permutation import square
 from ..operators.sinkhorn import sinkhorn
 from ..shapes import Scores
-from ..temperature import UNIT, Controller, FieldReport, Schedule, diagnose
+from ..temperature.local import Controller
+from ..temperature.report import FieldReport, diagnose
+from ..temperature.schedules import UNIT, Schedule
 from .protocol import MaskOrNone, Number, Orders, Share, SoftPermutations, with_samples
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..errors import BadInput, function
 from ..operators.assignment import assign
-from ..temperature import UNIT, Schedule
+from ..temperature.schedules import UNIT, Schedule
 from .gumbel_sinkhorn import softmax_over_items
 from .protocol import MaskOrNone, Number, Orders, Share, SoftPermutations, with_samples
 

@@ -10,11 +10,11 @@ from jaxtyping import Float
 from scipy.linalg import schur
 from torch import Tensor
 
-from ..errors import function, whole
+from ..errors import BadInput, function, whole
 from ..operators.assignment import assign
 from ..operators.permutation import square, to_matrix
-from ..shapes import BadInput, Scores
-from ..temperature import UNIT, Schedule
+from ..shapes import Scores
+from ..temperature.schedules import UNIT, Schedule
 from .protocol import MaskOrNone, Number, Orders, Share, SoftPermutations, with_samples
 
 Rotation = Float[Tensor, "*batch n n"]

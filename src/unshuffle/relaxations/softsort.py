@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from ..errors import function, number
-from ..temperature import UNIT, Schedule
+from ..temperature.schedules import UNIT, Schedule
 from .gumbel_sinkhorn import softmax_over_items
 from .neuralsort import Keys, checked_keys, decode_keys
 from .protocol import MaskOrNone, Number, Orders, Share, SoftPermutations, with_samples

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ..structure.layouts import Layout
+    from ..watch import Step
     from .solution import Runs, Solution
-    from .watch import Step
 
 SMALL = 300  # items: below, one step of annealing is too little work to share among threads
 
@@ -47,12 +47,12 @@ def solve(
     """
     import torch
 
+    from ..compute.threads import small_steps
     from ..errors import whole
-    from ..operators._threads import small_steps
     from ..structure.layouts import Cycle, Graph, Grid, Path
+    from ..watch import Watch
     from . import checks
     from .solution import Solution
-    from .watch import Watch
 
     costs = None if cost is None else checks.costs(cost)
     chosen, n = _solver(problem, costs, items)
@@ -90,7 +90,7 @@ def _solver(problem: Any, costs: Any, items: Any) -> tuple[Callable[..., Runs], 
     """The solver of this kind of problem, waiting for its options, and the number of items."""
     from functools import partial
 
-    from ..shapes import BadInput
+    from ..errors import BadInput
     from ..structure.layouts import Cycle, Graph, Grid, Path
     from .checks import one, pair
 
@@ -100,14 +100,14 @@ def _solver(problem: Any, costs: Any, items: Any) -> tuple[Callable[..., Runs], 
         if items is not None:
             raise BadInput(f"A {type(problem).__name__} takes cost= alone; items= belong to a loss of your own.")
         if isinstance(problem, Grid):
-            from .grid import solve_grid
+            from .grid.solver import solve_grid
 
             return partial(solve_grid, problem, pair(costs, problem.n)), problem.n
         matrix = one(costs, problem)
         if isinstance(problem, Cycle):
-            from .cycle import solve_cycle as solver
+            from .cycle.solver import solve_cycle as solver
         elif isinstance(problem, Path):
-            from .path import solve_path as solver
+            from .path.solver import solve_path as solver
         else:
             from .graph import solve_graph as solver
         return partial(solver, problem, matrix), problem.n
@@ -126,9 +126,9 @@ def _solver(problem: Any, costs: Any, items: Any) -> tuple[Callable[..., Runs], 
 
 def _polish(problem: Any, costs: Any, found: Runs, allowed: Tensor | None) -> tuple[Tensor, float]:
     """Local search from every order that a round ended in; the best of them."""
-    from ..operators import local_search
     from ..structure.layouts import Cycle, Graph, Grid, Path
-    from .grid import polish_grid
+    from . import local_search
+    from .grid.solver import polish_grid
 
     searches: dict[type, Callable[..., Any]] = {
         Cycle: local_search.improve_tour,

@@ -17,8 +17,8 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from torch import Tensor
 
 from ..operators.assignment import assign
-from ..operators.warm import WarmState, warm_step
-from .watch import Watch
+from ..watch import Watch
+from .warm import WarmState, warm_step
 
 Field = Callable[[Float[Tensor, "runs rows columns"], float], Float[Tensor, "runs rows columns"]]
 """From the soft assignments and beta to dE/dP - gamma P (the gradient to descend along, self-amplification included)."""

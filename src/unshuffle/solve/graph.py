@@ -15,12 +15,12 @@ from torch import Tensor
 
 from ..operators.permutation import to_matrix
 from ..structure.layouts import Graph
+from ..watch import Watch
 from .anneal import Field
 from .confidence import place_share, same_energy
+from .exact import TINY, solve_tiny
 from .rounds import Rounds, anneal_rounds
 from .solution import Runs
-from .tiny import TINY, solve_tiny
-from .watch import Watch
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..shapes import BadInput
+from ..errors import BadInput
+from ..watch import Watch
 from .anneal import Field, Pace
 from .checks import numbers
 from .confidence import place_share, same_energy
 from .rounds import Rounds, anneal_rounds
 from .solution import Runs
-from .watch import Watch
 
 Loss = Callable[[Tensor], Tensor]
 

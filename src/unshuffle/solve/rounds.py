@@ -10,9 +10,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..operators.permutation import to_matrix
-from ..operators.warm import WarmState, warm_step
+from ..watch import Watch
 from .anneal import Field, Pace, anneal, decode, matching_beta, scattered
-from .watch import Watch
+from .warm import WarmState, warm_step
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Literal
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from .watch import Step
+from ..watch import Step
 
 
 @dataclass(frozen=True)

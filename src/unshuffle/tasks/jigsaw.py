@@ -17,13 +17,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..shapes import BadInput
+from ..errors import BadInput
 from ..solve import solve
-from ..solve.grid import FEW, place_confidence, polish_grid
-from ..solve.grid_affinity import Affinities, cut_certainty, line_scores, rolled
+from ..solve.grid.affinity import Affinities, cut_certainty, line_scores, rolled
+from ..solve.grid.solver import FEW, place_confidence, polish_grid
 from ..solve.solution import Solution
-from ..solve.watch import Step
 from ..structure.layouts import Grid
+from ..watch import Step
 
 PLAIN = (0.4, 0.3)
 """Weights of log extrapolation cost and of log MGC in the choice of the border, beside mean affinity. Of opposite borders

@@ -18,12 +18,12 @@ from scipy.cluster.hierarchy import leaves_list, linkage, optimal_leaf_ordering
 from scipy.spatial.distance import pdist, squareform
 from torch import Tensor
 
-from ..shapes import BadInput
+from ..errors import BadInput
+from ..readers.tables import Table
 from ..solve import solve
 from ..solve.solution import Solution
-from ..solve.watch import Step
 from ..structure.layouts import Graph, Path
-from .tables import Table
+from ..watch import Step
 
 MOST_LEAVES = 1500  # optimal leaf ordering is cubic: 1500 rows take half a minute
 LINKAGES = ("average", "complete", "single")

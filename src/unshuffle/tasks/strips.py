@@ -21,12 +21,12 @@ from scipy.fft import dct
 from scipy.ndimage import gaussian_filter1d, map_coordinates, median_filter
 from torch import Tensor
 
-from ..shapes import BadInput
+from ..errors import BadInput
+from ..readers.pictures import ENDINGS, open_picture
 from ..solve import solve
 from ..solve.solution import Solution
-from ..solve.watch import Step
 from ..structure.layouts import Path
-from .pictures import ENDINGS, open_picture
+from ..watch import Step
 
 TALL = 870
 """Rows at which strips are compared; taller scans are reduced by a whole factor (here: 11 inch at 79 dpi)."""

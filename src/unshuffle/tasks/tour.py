@@ -11,11 +11,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..shapes import BadInput
+from ..errors import BadInput
+from ..readers.tsplib import read_tsplib
 from ..solve import solve
 from ..solve.solution import Solution
 from ..structure.layouts import Cycle
-from .tsplib import read_tsplib
 
 MOST = 20_000  # cities: the distance matrix in double precision then takes 3 GB
 

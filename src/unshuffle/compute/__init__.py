@@ -1,0 +1,1 @@
+"""What the kernels share: numba or not, threads, torch's transforms, vector mathematics."""

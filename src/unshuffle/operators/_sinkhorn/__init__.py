@@ -1,0 +1,1 @@
+"""One Sinkhorn operator and its backends."""

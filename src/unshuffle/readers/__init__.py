@@ -1,0 +1,1 @@
+"""What people have on disk, as arrays: pictures, tables, TSPLIB."""

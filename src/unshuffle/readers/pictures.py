@@ -1,0 +1,138 @@
+"""Pictures from files: any mode and depth that pillow reads, as arrays of 8 or 16 bits; tiles from folders."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from ..errors import BadInput
+
+MOST_PIXELS = 80_000_000  # a picture of this size takes 1 GB as float32 while it is cut; larger ones are refused unread
+ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm", ".pgm"})
+
+
+def read_picture(path: Path) -> np.ndarray:
+    """(height, width, channels) of uint8 or uint16: 1 grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha.
+
+    Turned upright as EXIF says; palettes become colours; an alpha channel that hides nothing is dropped.
+    """
+    picture = open_picture(path)
+    return _pixels(ImageOps.exif_transpose(picture) or picture)
+
+
+def open_picture(path: Path) -> Image.Image:
+    """The whole picture as pillow reads it; too large, damaged and other files are one sentence."""
+    path = Path(path)
+    if path.is_dir():
+        raise BadInput(f"{path} is a folder, but one picture was expected.")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(path) as picture:
+                if picture.width * picture.height > MOST_PIXELS:
+                    raise BadInput(_too_large(path))
+                picture.load()
+                return picture
+    except (Image.DecompressionBombWarning, Image.DecompressionBombError):
+        raise BadInput(_too_large(path)) from None
+    except UnidentifiedImageError:
+        raise BadInput(f"{path} is not a picture that can be read.") from None
+    except (FileNotFoundError, PermissionError):
+        raise
+    except (OSError, SyntaxError, ValueError, EOFError) as error:
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(f"{path} is damaged and cannot be read: {error}.") from None
+
+
+def _too_large(path: Path) -> str:
+    return f"{path} has more than {MOST_PIXELS // 1_000_000} million pixels; scale it down first."
+
+
+def _pixels(picture: Image.Image) -> np.ndarray:
+    mode = picture.mode
+    if mode.startswith("I") or mode == "F":
+        return _deep(np.asarray(picture))
+    if mode == "P" or "transparency" in picture.info:
+        picture = picture.convert("RGBA")
+    elif mode in ("1", "L"):
+        picture = picture.convert("L")
+    elif mode in ("La", "LA"):
+        picture = picture.convert("LA")
+    elif mode not in ("RGB", "RGBA"):
+        picture = picture.convert("RGB")
+    array = np.asarray(picture)
+    array = array.reshape(*array.shape[:2], -1)
+    if array.shape[2] in (2, 4) and (array[..., -1] == 255).all():
+        array = array[..., :-1]
+    return np.ascontiguousarray(array)
+
+
+def _deep(values: np.ndarray) -> np.ndarray:
+    """16-bit grey as it is; wider integers and floats stretched to 16 bits if they do not fit."""
+    wide = np.nan_to_num(values.astype(np.float64))
+    low, high = float(wide.min()), float(wide.max())
+    if values.dtype.kind == "f" or low < 0 or high > 65535:
+        wide = (wide - low) / max(high - low, 1e-30) * 65535
+    return wide.astype(np.uint16)[..., None]
+
+
+def read_tiles(folder: Path) -> tuple[np.ndarray, list[str]]:
+    """All pictures of a folder in natural order of their names (tile2 before tile10): (n, height, width, channels), names."""
+    folder = Path(folder)
+    files = sorted((f for f in folder.iterdir() if f.suffix.lower() in ENDINGS and f.is_file()), key=_natural)
+    if not files:
+        raise BadInput(f"{folder} holds no pictures; tiles may be {', '.join(sorted(ENDINGS))}.")
+    pixels = [read_picture(file) for file in files]
+    for file, tile in zip(files, pixels, strict=True):
+        if tile.shape[:2] != pixels[0].shape[:2]:
+            height, width = tile.shape[:2]
+            first = f"{pixels[0].shape[1]}x{pixels[0].shape[0]}"
+            raise BadInput(
+                f"Tiles must all have the same size, but {files[0].name} is {first} and {file.name} is {width}x{height}."
+            )
+    channels = max(tile.shape[2] for tile in pixels)
+    deep = any(tile.dtype == np.uint16 for tile in pixels)
+    return np.stack([_widened(tile, channels, deep) for tile in pixels]), [file.name for file in files]
+
+
+def _natural(file: Path) -> list[tuple[int, int | str]]:
+    return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", file.name.lower()) if part]
+
+
+def _widened(tile: np.ndarray, channels: int, deep: bool) -> np.ndarray:
+    """The tile with as many channels and bits as the richest of its folder."""
+    if deep and tile.dtype == np.uint8:
+        tile = tile.astype(np.uint16) * 257
+    full = np.iinfo(tile.dtype).max
+    colours, alpha = (
+        (tile[..., :-1], tile[..., -1:]) if tile.shape[2] in (2, 4) else (tile, np.full_like(tile[..., :1], full))
+    )
+    if channels >= 3 and colours.shape[2] == 1:
+        colours = np.repeat(colours, 3, axis=2)
+    return np.concatenate((colours, alpha), axis=2) if channels in (2, 4) or colours.shape[2] < channels else colours
+
+
+def png(pixels: np.ndarray) -> bytes:
+    """The file of an array as `read_picture` makes them. Colours of 16 bits become 8 (PNG writers of pillow know no other)."""
+    if pixels.dtype == np.uint16 and pixels.shape[2] == 1:
+        picture = Image.fromarray(pixels[..., 0].astype(np.uint16))
+    else:
+        shown = (pixels // 257).astype(np.uint8) if pixels.dtype == np.uint16 else pixels
+        picture = Image.fromarray(shown[..., 0] if shown.shape[2] == 1 else shown)
+    buffer = io.BytesIO()
+    picture.save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def shown(pixels: np.ndarray) -> np.ndarray:
+    """RGB or RGBA of 8 bits, for figures."""
+    eight = (pixels // 257).astype(np.uint8) if pixels.dtype == np.uint16 else pixels
+    if eight.shape[2] <= 2:
+        eight = np.concatenate((np.repeat(eight[..., :1], 3, axis=2), eight[..., 1:]), axis=2)
+    return eight

@@ -1,0 +1,1 @@
+"""How to train for a task: everything that decides a run, as one frozen value."""

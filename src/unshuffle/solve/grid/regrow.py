@@ -1,0 +1,145 @@
+"""A layout grown again from its segments, best first and whole, in a frame that is found on the way. Kernels.
+
+Whoever keeps the largest segment where it stands keeps its mistake if that is a few cells beside its place: what belongs
+beyond the border then has nowhere to go. So the board is three frames wide and high, segments go wherever they fit, and all
+that is asked is that everything together is no larger than the frame.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...compute.jit import njit
+from .segments import LEAST_BOND, _members
+
+NOWHERE = -1e9  # the score of a place where a segment does not fit
+
+
+@njit
+def _hull(tiles, y, x):
+    """First and last row, first and last column."""
+    hull = np.array([y[tiles[0]], y[tiles[0]], x[tiles[0]], x[tiles[0]]])
+    for t in tiles:
+        hull[0], hull[1] = min(hull[0], y[t]), max(hull[1], y[t])
+        hull[2], hull[3] = min(hull[2], x[t]), max(hull[3], x[t])
+    return hull
+
+
+@njit
+def _fits(box, hull, dy, dx, h, w):
+    """Is what is on the board, with a segment put at (dy, dx), no larger than the frame?"""
+    high = max(box[1], hull[1] + dy) - min(box[0], hull[0] + dy)
+    wide = max(box[3], hull[3] + dx) - min(box[2], hull[2] + dx)
+    return high < h and wide < w
+
+
+@njit
+def _contact(board, h, w, right, below, tiles, y, x, dy, dx, allowed, toll):
+    """Affinity, less a toll per seam, that a segment shares with what is on the board if it is put at (dy, dx)."""
+    for t in tiles:
+        a, b = y[t] + dy, x[t] + dx
+        if board[a, b] >= 0 or (allowed.size > 0 and not allowed[t, (a - h - 1) * w + b - w - 1]):
+            return NOWHERE
+    total = 0.0
+    for t in tiles:
+        a, b = y[t] + dy, x[t] + dx
+        if board[a, b + 1] >= 0:
+            total += right[t, board[a, b + 1]] - toll
+        if board[a, b - 1] >= 0:
+            total += right[board[a, b - 1], t] - toll
+        if board[a + 1, b] >= 0:
+            total += below[t, board[a + 1, b]] - toll
+        if board[a - 1, b] >= 0:
+            total += below[board[a - 1, b], t] - toll
+    return total
+
+
+@njit
+def _best_place(board, box, at_y, at_x, h, w, right, below, tiles, hull, y, x, partner, strength, allowed, toll, seen, stamp):  # fmt: skip
+    """The best place of a segment among those that a bond to a tile on the board proposes."""
+    side_y, side_x = np.array([0, 0, 1, -1]), np.array([1, -1, 0, 0])
+    best, best_y, best_x = NOWHERE, 0, 0
+    for t in tiles:
+        for side in range(4):
+            for m in range(partner.shape[2]):
+                if strength[side, t, m] < LEAST_BOND:
+                    break
+                u = partner[side, t, m]
+                if at_y[u] < 0:
+                    continue
+                dy, dx = at_y[u] - side_y[side] - y[t], at_x[u] - side_x[side] - x[t]
+                if not _fits(box, hull, dy, dx, h, w) or seen[dy + 2 * h, dx + 2 * w] == stamp:
+                    continue
+                seen[dy + 2 * h, dx + 2 * w] = stamp
+                found = _contact(board, h, w, right, below, tiles, y, x, dy, dx, allowed, toll)
+                if found > best:
+                    best, best_y, best_x = found, dy, dx
+    return best, best_y, best_x
+
+
+@njit
+def _framed(board, box, h, w):
+    """The part of the board that the frame shows: as near to where it was as what has been placed permits."""
+    top = min(max(h + 1, box[1] - h + 1), box[0])
+    left = min(max(w + 1, box[3] - w + 1), box[2])
+    return board[top : top + h, left : left + w].copy().reshape(-1)
+
+
+@njit
+def regrow_by_segments(order, h, w, right, below, partner, strength, label, allowed, toll):
+    """Begin with the largest segment and add the others best first, whole; -1 in the cells that stay empty.
+
+    The toll per seam makes a place with few good and many bad seams worth less than one with good seams all round. With a mask
+    the frame stays where it is.
+    """
+    n = h * w
+    y, x = np.empty(n, np.int64), np.empty(n, np.int64)
+    for c in range(n):
+        y[order[c]], x[order[c]] = c // w + h + 1, c % w + w + 1
+    members, start = _members(label)
+    hulls = np.zeros((n, 4), np.int64)
+    chosen = 0
+    for s in range(n):
+        if start[s + 1] > start[s]:
+            hulls[s] = _hull(members[start[s] : start[s + 1]], y, x)
+        if start[s + 1] - start[s] > start[chosen + 1] - start[chosen]:
+            chosen = s
+    box = np.array([h + 1, 2 * h, w + 1, 2 * w]) if allowed.size > 0 else hulls[chosen].copy()
+    board = np.full((3 * h + 2, 3 * w + 2), -1, np.int64)
+    at_y, at_x = np.full(n, -1, np.int64), np.full(n, -1, np.int64)
+    best, best_y, best_x = np.full(n, NOWHERE), np.zeros(n, np.int64), np.zeros(n, np.int64)
+    stale = np.zeros(n, np.bool_)
+    seen = np.zeros((4 * h, 4 * w), np.int64)
+    stamp = 0
+    while chosen >= 0:
+        dy, dx = best_y[chosen], best_x[chosen]
+        box[0], box[1] = min(box[0], hulls[chosen, 0] + dy), max(box[1], hulls[chosen, 1] + dy)
+        box[2], box[3] = min(box[2], hulls[chosen, 2] + dx), max(box[3], hulls[chosen, 3] + dx)
+        for t in members[start[chosen] : start[chosen + 1]]:
+            at_y[t], at_x[t] = y[t] + dy, x[t] + dx
+            board[at_y[t], at_x[t]] = t
+            for side in range(4):
+                for m in range(partner.shape[2]):
+                    if strength[side, t, m] < LEAST_BOND:
+                        break
+                    stale[label[partner[side, t, m]]] = True
+        chosen, top = -1, 0.0
+        for s in range(n):
+            tiles = members[start[s] : start[s + 1]]
+            if tiles.size == 0 or at_y[tiles[0]] >= 0:
+                continue
+            if not stale[s] and best[s] > NOWHERE:
+                dy, dx = best_y[s], best_x[s]
+                stale[s] = (
+                    not _fits(box, hulls[s], dy, dx, h, w)
+                    or _contact(board, h, w, right, below, tiles, y, x, dy, dx, allowed, toll) == NOWHERE
+                )
+            if stale[s]:
+                stale[s] = False
+                stamp += 1
+                best[s], best_y[s], best_x[s] = _best_place(
+                    board, box, at_y, at_x, h, w, right, below, tiles, hulls[s], y, x, partner, strength, allowed, toll, seen, stamp
+                )  # fmt: skip
+            if best[s] > top:
+                chosen, top = s, best[s]
+    return _framed(board, box, h, w)

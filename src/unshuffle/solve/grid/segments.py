@@ -1,0 +1,365 @@
+"""Hard moves on a grid of tiles: rigid shifts of segments, of bands of lines, and swaps. Kernels; for growth see `grid_regrow`.
+
+All of them climb a score, ``right[i, k]`` for k directly right of i plus ``below[i, k]`` for k directly below i, summed
+over the seams of a grid with open borders. A *segment* is a set of tiles that hold together by good seams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...compute.jit import njit
+from ...shapes import Mask, Order
+from ..local_search import improve_grid as improve_by_swaps
+from .dense import Bonds
+
+NO_MASK = np.zeros((0, 0), dtype=np.bool_)
+SEGMENTATIONS = ((0.5, True), (0.2, True), (0.8, False), (0.5, False), (0.2, False), (0.05, False), (2.0, False))
+"""(least affinity, by loops of four): from what surely belongs together down to single tiles."""
+LEAST_BOND = 0.02  # affinities below this propose no place
+
+
+def shift_segments(
+    order: np.ndarray, shape: tuple[int, int], score: tuple[np.ndarray, np.ndarray], glue: tuple[np.ndarray, np.ndarray], bonds: Bonds, allowed: np.ndarray = NO_MASK, passes: int = 10, enough: float = 1e-4
+) -> np.ndarray:  # fmt: skip
+    """Move segments rigidly to where they score more; what they displace takes the cells they leave. Never worse."""
+    order = np.array(order, dtype=np.int64)
+    for _ in range(passes):
+        gain = 0.0
+        for least, loops in SEGMENTATIONS:
+            label = segments(order, shape[0], shape[1], glue[0], glue[1], least, loops)
+            gain += _shift_all(
+                order, shape[0], shape[1], score[0], score[1], bonds.partner, bonds.strength, label, allowed, enough
+            )
+        if not allowed.size:
+            gain += _turn_bands(order, shape[0], shape[1], score[0], score[1], enough)
+        if gain < enough:
+            break
+    return order
+
+
+def improve_grid(
+    orders: Order, costs: Tensor | Sequence[Tensor], height: int, width: int, *, glue: tuple[np.ndarray, np.ndarray], bonds: Bonds, allowed: Mask | None = None
+) -> Order:  # fmt: skip
+    """Polish: swaps of two tiles and shifts of rows, columns and segments, in turn until neither lowers the cost."""
+    right, below = (costs, costs) if isinstance(costs, Tensor) else costs
+    score = (-right.numpy().astype(np.float64), -below.numpy().astype(np.float64))
+    mask = NO_MASK if allowed is None else allowed.numpy()
+    enough = 1e-9 * float(right.abs().mean() + below.abs().mean())
+    best = orders.clone()
+    while True:
+        swapped = improve_by_swaps(best, costs, height, width, allowed=allowed)
+        shifted = swapped.clone().reshape(-1, height * width)
+        for order in shifted:
+            moved = shift_segments(order.numpy(), (height, width), score, glue, bonds, mask, enough=enough)
+            _shift_lines(moved, height, width, score[0], score[1], mask, enough)
+            order.copy_(torch.from_numpy(moved))
+        shifted = shifted.reshape(orders.shape)
+        if torch.equal(shifted, best):
+            return shifted
+        best = shifted
+
+
+@njit
+def _root(parent, a):
+    while parent[a] != a:
+        parent[a] = parent[parent[a]]
+        a = parent[a]
+    return a
+
+
+@njit
+def segments(order, h, w, right, below, least, loops):
+    """A label per tile: tiles joined by seams above ``least``, or only by closed loops of four such seams.
+
+    A loop of four is far safer evidence than a seam: three wrong seams must conspire to close it (Son, Hays, Cooper 2014).
+    """
+    parent = np.arange(h * w)
+    for y in range(h):
+        for x in range(w):
+            c = y * w + x
+            t = order[c]
+            if loops:
+                if x + 1 < w and y + 1 < h:
+                    r, b, d = order[c + 1], order[c + w], order[c + w + 1]
+                    if right[t, r] > least and right[b, d] > least and below[t, b] > least and below[r, d] > least:
+                        parent[_root(parent, r)] = _root(parent, t)
+                        parent[_root(parent, b)] = _root(parent, t)
+                        parent[_root(parent, d)] = _root(parent, t)
+            else:
+                if x + 1 < w and right[t, order[c + 1]] > least:
+                    parent[_root(parent, order[c + 1])] = _root(parent, t)
+                if y + 1 < h and below[t, order[c + w]] > least:
+                    parent[_root(parent, order[c + w])] = _root(parent, t)
+    for i in range(h * w):
+        parent[i] = _root(parent, i)
+    return parent
+
+
+@njit
+def _around(order, h, w, right, below, cells, count, mark):
+    """Score of all seams that touch the marked cells, each once."""
+    total = 0.0
+    for q in range(count):
+        c = cells[q]
+        y = c // w
+        x = c - y * w
+        t = order[c]
+        if x + 1 < w:
+            total += right[t, order[c + 1]]
+        if y + 1 < h:
+            total += below[t, order[c + w]]
+        if x > 0 and not mark[c - 1]:
+            total += right[order[c - 1], t]
+        if y > 0 and not mark[c - w]:
+            total += below[order[c - w], t]
+    return total
+
+
+@njit
+def _shift(order, place, h, w, right, below, tiles, dy, dx, inside, mark, cells, saved, allowed, keep_above):
+    """Gain of moving ``tiles`` by (dy, dx); done if the gain exceeds ``keep_above``. ``inside`` marks their cells.
+
+    A displaced tile walks back along -(dy, dx) until it meets a cell that the segment has left: two blocks swap whole.
+    """
+    d = dy * w + dx
+    for t in tiles:
+        c = place[t]
+        y, x = c // w + dy, c % w + dx
+        if y < 0 or y >= h or x < 0 or x >= w:
+            return 0.0
+        if allowed.size > 0 and not allowed[t, c + d]:
+            return 0.0
+    count = 0
+    for t in tiles:
+        c = place[t]
+        for cell in (c, c + d):
+            if not mark[cell]:
+                mark[cell] = True
+                cells[count] = cell
+                count += 1
+    before = _around(order, h, w, right, below, cells, count, mark)
+    legal = True
+    for q in range(count):
+        saved[q] = order[cells[q]]
+    for q in range(count):
+        if inside[cells[q]]:
+            continue
+        free = cells[q] - d
+        while True:
+            y, x = free // w - dy, free % w - dx
+            if y < 0 or y >= h or x < 0 or x >= w or not inside[y * w + x]:
+                break
+            free = y * w + x
+        order[free] = saved[q]
+        if allowed.size > 0 and not allowed[saved[q], free]:
+            legal = False
+    for t in tiles:
+        order[place[t] + d] = t
+    gain = _around(order, h, w, right, below, cells, count, mark) - before if legal else 0.0
+    if gain <= keep_above:
+        for q in range(count):
+            order[cells[q]] = saved[q]
+    for q in range(count):
+        mark[cells[q]] = False
+    return gain
+
+
+@njit
+def _members(label):
+    """Tiles sorted by label, and where each label's run of tiles starts."""
+    n = label.size
+    start = np.zeros(n + 1, np.int64)
+    for i in range(n):
+        start[label[i] + 1] += 1
+    start = np.cumsum(start)
+    fill = start[:-1].copy()
+    members = np.empty(n, np.int64)
+    for i in range(n):
+        members[fill[label[i]]] = i
+        fill[label[i]] += 1
+    return members, start
+
+
+@njit
+def _shift_all(order, h, w, right, below, partner, strength, label, allowed, enough):
+    """Every segment, to its best place among those that some bond proposes, as long as that gains."""
+    n = h * w
+    place = np.empty(n, np.int64)
+    place[order] = np.arange(n)
+    members, start = _members(label)
+    mark, inside = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+    cells, saved = np.empty(n, np.int64), np.empty(n, np.int64)
+    seen = np.zeros((2 * h, 2 * w), np.int64)
+    side_y, side_x = np.array([0, 0, 1, -1]), np.array([1, -1, 0, 0])
+    stamp, total = 0, 0.0
+    for s in range(n):
+        tiles = members[start[s] : start[s + 1]]
+        improved = tiles.size > 0
+        while improved:
+            improved = False
+            stamp += 1
+            for t in tiles:
+                inside[place[t]] = True
+            best, best_y, best_x = enough, 0, 0
+            for t in tiles:
+                y, x = place[t] // w, place[t] % w
+                for side in range(4):
+                    for m in range(partner.shape[2]):
+                        if strength[side, t, m] < LEAST_BOND:
+                            break
+                        u = partner[side, t, m]
+                        if label[u] == s:
+                            continue
+                        dy, dx = place[u] // w - side_y[side] - y, place[u] % w - side_x[side] - x
+                        if (dy == 0 and dx == 0) or abs(dy) >= h or abs(dx) >= w or seen[dy + h, dx + w] == stamp:
+                            continue
+                        seen[dy + h, dx + w] = stamp
+                        gain = _shift(
+                            order, place, h, w, right, below, tiles, dy, dx, inside, mark, cells, saved, allowed, np.inf
+                        )
+                        if gain > best:
+                            best, best_y, best_x = gain, dy, dx
+            if best > enough:
+                total += _shift(
+                    order, place, h, w, right, below, tiles, best_y, best_x, inside, mark, cells, saved, allowed, 0.0
+                )
+                improved = True
+            for t in tiles:
+                inside[place[t]] = False
+            place[order] = np.arange(n)
+    return total
+
+
+@njit
+def _shift_lines(order, h, w, right, below, allowed, enough):
+    """Bands of rows, then of columns, to other places while that gains: two adjacent bands change sides.
+
+    Seams inside a line stay, so the gain is that of three lines of seams: L[a, b] is the score of line b right after line a.
+    """
+    improved = True
+    while improved:
+        improved = False
+        for axis in range(2):
+            lines, length = (h, w) if axis == 0 else (w, h)
+            grid = order.copy().reshape(h, w) if axis == 0 else order.copy().reshape(h, w).T
+            seam = below if axis == 0 else right
+            L = np.zeros((lines + 1, lines + 1))  # the last row and column are the outside
+            for a in range(lines):
+                for b in range(lines):
+                    for m in range(length):
+                        L[a, b] += seam[grid[a, m], grid[b, m]]
+            best, low, middle, high = enough, 0, 0, 0
+            for i in range(lines):
+                for r in range(i + 1, lines):
+                    for j in range(r + 1, lines + 1):  # lines i..r-1 and r..j-1 change sides
+                        gain = L[i - 1, r] + L[j - 1, i] + L[r - 1, j] - L[i - 1, i] - L[r - 1, r] - L[j - 1, j]
+                        if gain > best:
+                            best, low, middle, high = gain, i, r, j
+            if high == 0:
+                continue
+            legal = True
+            new = order.copy()
+            for k in range(low, high):
+                source = k + middle - low if k + middle - low < high else k + middle - high
+                for m in range(length):
+                    c = k * w + m if axis == 0 else m * w + k
+                    new[c] = grid[source, m]
+                    legal = legal and (allowed.size == 0 or allowed[new[c], c])
+            if legal:
+                order[:] = new
+                improved = True
+
+
+@njit
+def _turn_bands(order, h, w, right, below, enough):
+    """Bands of rows, then of columns, turned along themselves while that gains; what leaves at one end comes in at the other.
+
+    A torus often closes so that one half of the picture stands some columns beside the other: no segment can go to its place
+    before others have left it, but all of them together can.
+    """
+    total = 0.0
+    for _ in range(h * w):  # far more than are ever needed, but rounding must not turn a band to and fro for ever
+        improved = False
+        for axis in range(2):
+            grid = order.copy().reshape(h, w) if axis == 0 else order.copy().reshape(h, w).T
+            along, across = (right, below) if axis == 0 else (below, right)
+            lines, length = grid.shape
+            meet = np.zeros((lines + 1, length))  # line y, turned by k, after line y - 1
+            opened = np.zeros((lines + 1, length))  # all lines before y, turned by k: seams closed less seams cut
+            for y in range(lines):
+                for k in range(length):
+                    if y > 0:
+                        for m in range(length):
+                            meet[y, k] += across[grid[y - 1, m], grid[y, (m + k) % length]]
+                    opened[y + 1, k] = opened[y, k] + along[grid[y, -1], grid[y, 0]] - along[grid[y, k - 1], grid[y, k]]
+            best, low, high, turn = enough, 0, 0, 0
+            for i in range(lines):
+                for j in range(i + 1, lines + 1):
+                    for k in range(1, length):
+                        gain = meet[i, k] - meet[i, 0] + meet[j, length - k] - meet[j, 0] + opened[j, k] - opened[i, k]
+                        if gain > best:
+                            best, low, high, turn = gain, i, j, k
+            for y in range(low, high):
+                for m in range(length):
+                    order[y * w + m if axis == 0 else m * w + y] = grid[y, (m + turn) % length]
+            if high > 0:
+                total += best
+                improved = True
+        if not improved:
+            break
+    return total
+
+
+@njit
+def total_score(order, h, w, right, below):
+    """Sum over the seams of the open grid."""
+    total = 0.0
+    for y in range(h):
+        for x in range(w):
+            c = y * w + x
+            if x + 1 < w:
+                total += right[order[c], order[c + 1]]
+            if y + 1 < h:
+                total += below[order[c], order[c + w]]
+    return total
+
+
+@njit
+def unwind(order, h, w, right, below, enough):
+    """Undo a torus that closed like a screw: the part right of some column (below some row) goes to the other side, turned.
+
+    If left and right borders match one row lower as well as they match straight, the crystal may close with that step.
+    Every column and step is tried, then every row and step, while the score grows by more than ``enough``.
+    """
+    best = total_score(order, h, w, right, below)
+    new, winner = np.empty_like(order), np.empty_like(order)
+    improved = True
+    while improved:
+        improved = False
+        for axis in range(2):
+            lines, length = (w, h) if axis == 0 else (h, w)
+            for first in range(1, lines):
+                for case in range(2, 2 * length):  # either of the two parts is turned
+                    turn, part = case // 2, case % 2
+                    for k in range(lines):  # line k of the result was line (k + first) modulo lines
+                        source = (k + first) % lines
+                        step = turn if (k + first < lines) == (part == 0) else 0
+                        for m in range(length):
+                            old = (m + step) % length
+                            if axis == 0:
+                                new[m * w + k] = order[old * w + source]
+                            else:
+                                new[k * w + m] = order[source * w + old]
+                    found = total_score(new, h, w, right, below)
+                    if found > best + enough:
+                        best = found
+                        winner[:] = new
+                        improved = True
+            if improved:
+                order[:] = winner
+                break

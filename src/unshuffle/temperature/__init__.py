@@ -1,0 +1,1 @@
+"""Inverse temperature: over time, per entry, learned, and what it did."""

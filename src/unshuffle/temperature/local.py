@@ -1,0 +1,156 @@
+r"""Inverse temperature per entry (`LocalTemperature`), Section 3 of the paper.
+
+Everything is an inverse temperature $\beta = 1/\tau$. The adaptive field of Algorithm 1 and the degree controller of the
+tours are one formula with two signals $u \in [0, 1]$,
+
+$$ s_i = 1 + b_{\max} u_i, \qquad \beta_{ij} = \beta_0 \, \phi(s_i^{row}, s_j^{col}), $$
+
+where $\phi$ is one of `MeanBeta`, `MeanTau`, `Product`. A learned controller is in `learned.py`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from jaxtyping import Float
+from torch import Tensor
+
+from ..errors import function, number
+from ..operators.permutation import square
+from .schedules import Number
+from .signals import Allowed, ExcessEntropy, PerItem, Square
+
+Field = Float[Tensor, "... n n"]
+Beta = Number | Float[Tensor, "..."]
+
+# --- combinations of a row's and a column's scaling into beta_ij / beta_0 ---------------------------------------------
+
+
+@runtime_checkable
+class Combine(Protocol):
+    """`(s_row, s_col, max_boost) -> beta / beta_0`, broadcasting; within [1/(1+max_boost), 1]."""
+
+    def __call__(self, s_row: Tensor, s_col: Tensor, max_boost: Number) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class MeanBeta:
+    r"""$\beta_{ij} = \tfrac12(\beta_0/s_i + \beta_0/s_j)$: Algorithm 1."""
+
+    def __call__(self, s_row: Tensor, s_col: Tensor, max_boost: Number) -> Tensor:
+        return 0.5 / s_row + 0.5 / s_col  # one pass over the matrix: the divisions are on vectors
+
+
+@dataclass(frozen=True)
+class MeanTau:
+    r"""$\beta_{ij} = \beta_0 \cdot 2/(s_i + s_j)$, the mean of the temperatures: the authors' code and appendix (`avg`)."""
+
+    def __call__(self, s_row: Tensor, s_col: Tensor, max_boost: Number) -> Tensor:
+        return 2 / (s_row + s_col)
+
+
+@dataclass(frozen=True)
+class Product:
+    r"""$\beta_{ij} = \beta_0/(s_i s_j)$, clamped to $[\beta_0/(1+b_{\max}), \beta_0]$ (`prod`); the clamp acts only here."""
+
+    def __call__(self, s_row: Tensor, s_col: Tensor, max_boost: Number) -> Tensor:
+        return 1 / (s_row * s_col).clamp_max(1 + max_boost)
+
+
+# --- per entry -------------------------------------------------------------------------------------------------------
+
+
+@runtime_checkable
+class Controller(Protocol):
+    """What `gumbel_sinkhorn(local=...)` takes: a soft assignment and a base beta in, the field of betas out."""
+
+    @property
+    def combine(self) -> Combine: ...
+
+    @property
+    def max_boost(self) -> Number: ...
+
+    def factors(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerItem]: ...
+
+    def __call__(self, Q: Square, beta0: Beta, allowed: Allowed | None = None) -> Field: ...
+
+
+@dataclass(frozen=True)
+class LocalTemperature:
+    r"""$s = 1 + b_{\max} u$ per row and column, combined into one inverse temperature per entry (Algorithm 1).
+
+    `signal` is `ExcessEntropy`, `DegreeViolation` or any function `Q -> (rows, columns)`; what it returns is clipped to
+    [0, 1], so the field never leaves $[\beta_0/(1+b_{\max}), \beta_0]$. A signal with a second argument called `allowed`
+    also gets the mask. No gradient reaches the scores: the caller detaches them (stop-gradient of the paper).
+    """
+
+    signal: Callable[..., tuple[Tensor, Tensor]] = ExcessEntropy()
+    max_boost: Number = 0.1
+    combine: Combine = MeanBeta()
+
+    def __post_init__(self) -> None:
+        number("max_boost", self.max_boost, least=0)
+        function("The signal", self.signal, "us.ExcessEntropy(0.7)")
+        function("combine", self.combine, "us.MeanBeta()")
+
+    def factors(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerItem]:
+        """The scalings $s$ of rows and columns, each within [1, 1 + max_boost]."""
+        square(Q, "A soft permutation")
+        rows, columns = self.signal(Q, allowed) if _takes_mask(self.signal) else self.signal(Q)
+        return 1 + self.max_boost * rows.clamp(0, 1), 1 + self.max_boost * columns.clamp(0, 1)
+
+    def __call__(self, Q: Square, beta0: Beta, allowed: Allowed | None = None) -> Field:
+        if not isinstance(beta0, Tensor):
+            number("beta", beta0, above=0)
+        field = relative_field(self, Q, allowed)
+        wants_gradient = field.requires_grad or (isinstance(beta0, Tensor) and beta0.requires_grad)
+        return (
+            beta0 * field if wants_gradient else field.mul_(beta0)
+        )  # in place: to allocate costs more than to multiply
+
+
+def _takes_mask(signal: Callable[..., tuple[Tensor, Tensor]]) -> bool:
+    return "allowed" in inspect.signature(signal).parameters
+
+
+def relative_field(local: Controller, Q: Square, allowed: Allowed | None = None) -> Field:
+    r"""$\beta_{ij}/\beta_0$ of a controller."""
+    s_row, s_col = local.factors(Q, allowed)
+    return local.combine(s_row.unsqueeze(-1), s_col.unsqueeze(-2), local.max_boost)
+
+
+@dataclass(frozen=True)
+class MatchedScalar:
+    """The control experiment: one scalar per matrix, lowered by the mean factor that the field of `local` has there.
+
+    A gain of the field over this one comes from *where* beta was lowered; a gain that it shares is only a lower beta.
+    """
+
+    local: Controller
+    combine: Combine = MeanBeta()
+
+    def __post_init__(self) -> None:
+        function("local", self.local, "us.LocalTemperature()")
+        function("combine", self.combine, "us.MeanBeta()")
+
+    @property
+    def max_boost(self) -> Number:
+        return self.local.max_boost
+
+    def factors(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerItem]:
+        factor = _mean(relative_field(self.local, Q, allowed), allowed)
+        s = (1 / factor).unsqueeze(-1).expand(Q.shape[:-1])
+        return s, s
+
+    def __call__(self, Q: Square, beta0: Beta, allowed: Allowed | None = None) -> Field:
+        return beta0 * relative_field(self, Q, allowed)
+
+
+def _mean(field: Field, allowed: Allowed | None) -> Float[Tensor, "..."]:
+    if allowed is None:
+        return field.mean((-2, -1))
+    weight = allowed.to(field.dtype).expand_as(field)
+    return (field * weight).sum((-2, -1)) / weight.sum((-2, -1))

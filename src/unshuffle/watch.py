@@ -1,0 +1,82 @@
+"""The clock, the callback, the history and Ctrl-C of one solve, in one object that the loops call as they go."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FrameType
+from typing import Literal
+
+from .errors import function
+
+
+@dataclass(frozen=True)
+class Step:
+    """One line of the history."""
+
+    seconds: float
+    stage: str
+    beta: float
+    energy: float
+    entropy: float
+
+
+class Watch:
+    """``watch(stage=..., beta=..., energy=..., entropy=...)`` notes a step and says whether to go on.
+
+    While it is entered, Ctrl-C does not break off a kernel half-way: the next call returns False, and the loop returns
+    the best order found so far. A second Ctrl-C raises KeyboardInterrupt as usual.
+    """
+
+    def __init__(self, time_limit: float | None = None, callback: Callable[[Step], object] | None = None) -> None:
+        if callback is not None:
+            function("callback", callback, "lambda step: print(step.energy)")
+        self.time_limit = time_limit
+        self.callback = callback
+        self.history: list[Step] = []
+        self.status: Literal["finished", "time limit", "interrupted"] = "finished"
+        self._before: object = None
+        self._began = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._began
+
+    def __call__(
+        self,
+        *,
+        stage: str = "",
+        beta: float = 0.0,
+        energy: float = float("nan"),
+        entropy: float = float("nan"),
+    ) -> bool:
+        step = Step(self.seconds, stage, float(beta), float(energy), float(entropy))
+        self.history.append(step)
+        if self.callback is not None and self.callback(step) is False:
+            self.status = "interrupted"
+        if self.status == "finished" and self.time_limit is not None and step.seconds > self.time_limit:
+            self.status = "time limit"
+        return self.status == "finished"
+
+    @property
+    def stopped(self) -> bool:
+        return self.status != "finished"
+
+    def __enter__(self) -> Watch:
+        self._began = time.perf_counter()
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._interrupt)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)  # pyright: ignore[reportArgumentType]
+            self._before = None
+
+    def _interrupt(self, _signal: int, _frame: FrameType | None) -> None:
+        if self.status == "interrupted":
+            raise KeyboardInterrupt
+        self.status = "interrupted"
