@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import house
 import unshuffle
 
 ROOT = Path(__file__).parent.parent
@@ -30,6 +31,15 @@ def test_the_site_builds_and_needs_no_network(tmp_path):
         assert "arithmatex" not in text, f"{page} has a formula that was not turned into MathML"
     assert (tmp_path / "concepts.html").read_text().count("<math") > 30
     assert "Sinkhorn" in (tmp_path / "api.html").read_text()
+
+
+@pytest.mark.skipif(not PAGES, reason="needs the source tree")
+def test_the_house_is_drawn_as_it_stands():
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    assert house.page(text) == text, "python tests/house.py draws it again"
+    assert (ROOT / "docs" / "images" / "house.svg").read_text() == house.drawing(), (
+        "python tests/house.py draws it again"
+    )
 
 
 @pytest.mark.skipif(not PAGES, reason="needs the source tree")

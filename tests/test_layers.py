@@ -8,46 +8,14 @@ from pathlib import Path
 import pytest
 
 import unshuffle
-
-ROOT = Path(unshuffle.__file__).parent
-LAYERS = [  # from the ground up; modules of one layer may use each other
-    {"errors", "files", "shapes", "watch"},
-    {"compute"},
-    {"operators"},
-    {"temperature", "structure", "readers", "metrics"},
-    {"relaxations", "networks"},
-    {"learn", "solve"},
-    {"tasks", "recipes"},
-    {"report", "paper", "bench"},
-    {"cli", "studio", "__main__"},
-]
-LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-
-
-def imports(file: Path) -> set[str]:
-    """Top-level modules of the package that a file imports."""
-    package = ("unshuffle", *file.relative_to(ROOT).parent.parts)
-    found = set()
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            base = package[: len(package) - node.level + 1]
-            full = [*base, *(node.module or "").split(".")] if node.module else [*base]
-            found |= {full[1]} if len(full) > 1 else {a.name for a in node.names}
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("unshuffle."):
-            found.add((node.module or "").split(".")[1])
-        elif isinstance(node, ast.Import):
-            found |= {a.name.split(".")[1] for a in node.names if a.name.startswith("unshuffle.")}
-    return found
-
-
-FILES = sorted(f for f in ROOT.rglob("*.py") if f != ROOT / "__init__.py")
+from house import FILES, LEVEL, ROOT, imports, room
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(ROOT)))
 def test_imports_point_down(file):
-    own = file.relative_to(ROOT).parts[0].removesuffix(".py")
+    own = room(file)
     assert own in LEVEL, f"{own} is in no layer"
-    for other in imports(file) - {own, "__version__"}:
+    for other in imports(file):
         assert LEVEL[other] <= LEVEL[own], f"{own} imports {other}, which is above it"
 
 
