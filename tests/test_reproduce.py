@@ -53,6 +53,22 @@ class Trial:
         return Outcome({"tau": float(self.seed)})
 
 
+@dataclass(frozen=True)
+class Settled:
+    """A trial that says that it has these settings."""
+
+    of: Any
+    seed: int
+    folder: str
+    task: str = "trial"
+
+    def settings(self) -> Any:
+        return self.of
+
+    def compute(self, means: Means) -> Outcome:
+        return Outcome({"tau": 0.5})
+
+
 def times(folder: str | Path, seed: int) -> list[Path]:
     return list(Path(folder).glob(f"{seed}-*"))
 
@@ -80,6 +96,19 @@ def test_a_setting_that_is_added_with_a_default_renames_no_result():
     new = make_dataclass("Settings", [("n", int), ("later", int, 7)], frozen=True)
     assert key_of("t", essential(old)) == key_of("t", essential(new(3)))
     assert key_of("t", essential(old)) != key_of("t", essential(new(3, 8)))
+
+
+def test_a_changed_default_does_not_reuse_old_results(tmp_path):
+    store = Store(tmp_path / "store")
+
+    def run(default: int) -> Planned:
+        kind = make_dataclass("Settings", [("n", int), ("way", int, default)], frozen=True)
+        return Planned(Settled(kind(3), 0, str(tmp_path)), PLACE)
+
+    carry_out(run(7), store, None, None, None)
+    assert not_yet_computed([run(7)], store, retry=False) == []
+    assert run(7).key == run(8).key  # both are "the default": the name cannot tell
+    assert len(not_yet_computed([run(8)], store, retry=False)) == 1
 
 
 def test_the_place_of_a_picture_folder_does_not_matter():
@@ -146,7 +175,7 @@ def test_a_result_says_what_it_is_of_and_comes_back_from_its_file(tmp_path):
     store = Store(tmp_path)
     one = Planned(small(epochs=2), PLACE)
     result = carry_out(one, store, None, None, "abc")
-    assert store.read("sorting", one.key) == result
+    assert one.result(store) == result
     contents = json.loads(store.path("sorting", one.key).read_text())
     assert contents["settings"]["recipe"]["n"] == 5
     assert {"torch", "unshuffle", "python"} <= set(contents["versions"])

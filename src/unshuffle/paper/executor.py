@@ -94,7 +94,7 @@ def not_yet_computed(planned: Iterable[Planned], store: Store, retry: bool) -> l
     """What is left to do; results that are there are noted in their tables. Failed ones count as done, unless `retry`."""
     missing: dict[str, Planned] = {}
     for one in planned:
-        found = store.read(one.run.task, one.key)
+        found = one.result(store)
         if found is None or (found.error is not None and retry):
             missing.setdefault(one.key, one)
         else:

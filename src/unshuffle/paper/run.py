@@ -66,6 +66,10 @@ class Planned:
     def key(self) -> str:
         return key_of(self.run.task, essential(self.run.settings()))
 
+    def result(self, store: Store) -> Result | None:
+        """What the store has of it."""
+        return store.read(self.run.task, self.key, plain(self.run.settings()))
+
 
 @dataclass(frozen=True)
 class Training:

@@ -54,6 +54,15 @@ def key_of(task: str, settings: dict[str, Any]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 
+def agree(stored: Any, wanted: Any) -> bool:
+    """Whether settings are equal wherever both say something: one that was added since had its default before it was there."""
+    if isinstance(stored, dict) and isinstance(wanted, dict):
+        return all(agree(stored[name], wanted[name]) for name in stored.keys() & wanted.keys())
+    if isinstance(stored, (list, tuple)) and isinstance(wanted, (list, tuple)):
+        return len(stored) == len(wanted) and all(map(agree, stored, wanted))
+    return stored == wanted
+
+
 @dataclass(frozen=True)
 class Store:
     """A folder of results. Several processes may write to it: files are whole or not there, one per run."""
@@ -63,9 +72,15 @@ class Store:
     def path(self, task: str, key: str) -> Path:
         return self.folder / f"{task}-{key}.json"
 
-    def read(self, task: str, key: str) -> Result | None:
+    def read(self, task: str, key: str, settings: dict[str, Any]) -> Result | None:
+        """The result of this run, if there is one: of the same name, and of the same settings.
+
+        Names leave out settings at their defaults, so a default that was changed leaves a result under a name that now
+        means another run: that one is computed again.
+        """
         path = self.path(task, key)
-        return _read(path) if path.exists() else None
+        found = _read(path) if path.exists() else None
+        return found if found is not None and agree(found.settings, settings) else None
 
     def write(self, result: Result) -> Path:
         return write_atomic(self.path(result.task, result.key), _text(result))
