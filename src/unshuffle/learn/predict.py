@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -64,11 +66,9 @@ def predict(
     ):
         raise BadInput("allowed must be a bool mask (lists or 1, items, positions).")
     device = next((p.device for p in network.parameters()), torch.device("cpu"))
-    was_training = network.training
-    network.eval()
     generator = torch.Generator().manual_seed(seed)
     parts = []
-    with torch.no_grad():
+    with torch.no_grad(), at_rest(network):
         for start in range(0, len(items), batch):
             scores = network(items[start : start + batch].to(device))
             mask = allowed if allowed is None or len(allowed) == 1 else allowed[start : start + batch]
@@ -76,9 +76,20 @@ def predict(
             order = relax.decode(scores, allowed=mask)
             size = UNCALIBRATED * scores.std().item() if noise is None else noise
             parts.append((order, kept(relax, scores, order, mask, size, draws, generator), scores))
-    network.train(was_training)
     order, confidence, scores = (torch.cat(column).cpu() for column in zip(*parts, strict=True))
     return Prediction(order, confidence, scores)
+
+
+@contextmanager
+def at_rest(network: nn.Module) -> Iterator[None]:
+    """The network in evaluation mode (no dropout, no noise), and afterwards every part of it as it was."""
+    training = [module for module in network.modules() if module.training]
+    network.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
 
 
 def kept(
