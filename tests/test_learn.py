@@ -21,6 +21,7 @@ from unshuffle.learn.checkpoint import load
 from unshuffle.learn.loop import Diverged
 from unshuffle.learn.objective import Learner, modules_in
 from unshuffle.learn.predict import calibrated_noise
+from unshuffle.learn.team import Team
 from unshuffle.networks import ItemScorer
 
 N = 6
@@ -308,6 +309,28 @@ def test_confidence_is_calibrated_in_the_mean():
     assert prediction.confidence[placed].mean() > prediction.confidence[~placed].mean() + 0.1
 
 
+def test_patience_without_held_out_lists_is_refused():
+    with pytest.raises(us.BadInput, match="held_out"):
+        fit(epochs=20, patience=2, held_out=None)
+
+
+def test_an_error_leaves_the_network_as_it_was():
+    network = scorer()
+    network.train()
+    with pytest.raises(us.BadInput, match="No order is possible"):
+        us.predict(network, lists(2), RELAX, allowed=torch.zeros(1, N, N, dtype=torch.bool))
+    assert network.training
+
+
+def test_one_mask_for_all_lists_is_not_shared_out():
+    """Each process takes its lists of the batch, but the whole of a mask that stands for all of them."""
+    team = Team(torch.device("cpu"), rank=1, size=2)
+    items, masks = lists(4), torch.rand(4, N, N) < 0.5
+    assert torch.equal(team.placed(items, masks[:1], team.share(4))[1], masks[:1])
+    assert torch.equal(team.placed(items, masks[0], team.share(4))[1], masks[0])
+    assert torch.equal(team.placed(items, masks, team.share(4))[1], masks[2:])
+
+
 def test_predict_refuses_nan():
     items = lists(2)
     items[0, 0] = float("nan")
@@ -315,23 +338,36 @@ def test_predict_refuses_nan():
         us.predict(scorer(), items)
 
 
-DISTRIBUTED = Path(__file__).parent / "distributed_fit.py"
+HERE = Path(__file__).parent
+# standalone: a free port is found
+TWO = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+
+
+def run_script(command: list[str]) -> None:
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_two_processes_take_the_same_steps_as_one(tmp_path):
     """torchrun, gloo, DistributedDataParallel: same noise, same gradients, hence the same weights to rounding."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29611"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    for name, call in {"two": command, "one": [sys.executable]}.items():
-        done = subprocess.run(
-            [*call, str(DISTRIBUTED), str(tmp_path / name)],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=200,
-        )
-        assert done.returncode == 0, done.stderr[-2000:]
+    run_script([*TWO, str(HERE / "distributed_fit.py"), str(tmp_path / "two")])
+    run_script([sys.executable, str(HERE / "distributed_fit.py"), str(tmp_path / "one")])
     one, two = (torch.load(tmp_path / f"{name}.pt", weights_only=True) for name in ("one", "two"))
     for name in ("network", "gradient"):
         torch.testing.assert_close(two[name], one[name], rtol=1e-4, atol=1e-6)
     assert one["gradient"].norm() > 1e-4
+
+
+def test_two_processes_stop_together_whoever_wants_to(tmp_path):
+    """A callback or a clock of one process, a checkpoint that only the leader cannot read: nobody waits for ever."""
+    run_script([*TWO, str(HERE / "distributed_stop.py"), str(tmp_path)])
+    leader, other = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
+    assert leader == {
+        "callback": ["interrupted", 0],
+        "end of an epoch": ["interrupted", 1],
+        "clock": ["time limit", 0],
+        "steps of the other": 2,
+        "damaged": "/run/last.pt is not a checkpoint of unshuffle, or is damaged.",
+    }
+    assert other == leader | {"steps of the other": 0}

@@ -12,6 +12,8 @@ from typing import Literal
 
 from .errors import function
 
+Status = Literal["finished", "time limit", "interrupted"]
+
 
 @dataclass(frozen=True)
 class Step:
@@ -37,7 +39,7 @@ class Watch:
         self.time_limit = time_limit
         self.callback = callback
         self.history: list[Step] = []
-        self.status: Literal["finished", "time limit", "interrupted"] = "finished"
+        self.status: Status = "finished"
         self._before: object = None
         self._began = time.perf_counter()
 

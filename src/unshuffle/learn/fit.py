@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from torch import nn
 
 from ..errors import BadInput, function, shown, whole
 from ..relaxations.protocol import Relaxation
 from ..solve.checks import limit
-from ..watch import Watch
+from ..watch import Status, Watch
 from .batches import Batches, by_epoch, in_turn
 from .descent import Descent
 from .loop import Loop, Moment
@@ -29,7 +29,7 @@ class Fitted:
     history: list[dict[str, Any]]  # one line per epoch: loss, held-out loss, entropies, temperatures, seconds
     best_epoch: int | None
     best: float | None  # hard loss on the held-out lists
-    status: Literal["finished", "time limit", "interrupted"]
+    status: Status
     folder: Path | None
 
 
@@ -79,6 +79,8 @@ def fit(
         whole(name, count, least)
     if patience is not None:
         whole("patience", patience, 0)
+        if held_out is None:
+            raise BadInput("patience waits for a better loss on held_out lists: give those too, or leave it out.")
     settings = {"epochs": epochs, "samples": samples, "batch": batch, "seed": seed}
     settings |= {"relax": _lasting(relax), "descent": _lasting(descent), **(about or {})}
     with joined(device) as team, Watch(limit(time_limit), None) as watch:
@@ -101,7 +103,7 @@ def fit(
         loop.run(patience)
         loop.finish()
     state = loop.state
-    return Fitted(network, state.history, state.best_epoch, state.best, watch.status, loop.folder)
+    return Fitted(network, state.history, state.best_epoch, state.best, loop.status, loop.folder)
 
 
 def _lasting(settings: object) -> str:

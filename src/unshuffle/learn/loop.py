@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import nn
 
 from ..errors import BadInput
 from ..files import write_atomic
-from ..watch import Watch
+from ..watch import Status, Watch
 from .batches import items_and_mask, mixed
 from .checkpoint import State, load, save
 from .descent import Descent
@@ -29,6 +29,7 @@ log = logging.getLogger("unshuffle")
 SAVE_EVERY = 60.0  # seconds of work that a kill may cost, where epochs are longer than that
 EXPLODED = 1e3  # times the largest loss of any epoch so far: annealing alone changes a loss far less
 ROLLBACKS = 8  # of one epoch: the rate is then 1/256 of what was asked for
+ENDS: tuple[Status, ...] = get_args(Status)  # where processes differ, the last of these counts
 
 
 class Diverged(BadInput):
@@ -72,6 +73,7 @@ class Loop:
         self.state = State({}, {})
         self.steps = _length(self.batches)
         self.before = 0.0  # seconds of earlier processes
+        self.status: Status = "finished"  # what all processes agreed on, unlike that of the watch
         self._saved = time.perf_counter()
 
     # --- where the run stands ----------------------------------------------------------------------------------------
@@ -79,7 +81,7 @@ class Loop:
     def resume(self) -> None:
         """Go on from the folder's checkpoint, if it has one of this very run."""
         path = None if self.folder is None else self.folder / "last.pt"
-        found = self.team.told(load(path) if path is not None and self.team.leads and path.exists() else None)
+        found = self.team.told(lambda: load(path) if path is not None and path.exists() else None)
         if found is None:
             return
         state, about = found
@@ -124,7 +126,7 @@ class Loop:
 
     def run(self, patience: int | None) -> None:
         with torch.random.fork_rng([self.team.device] if self.team.device.type == "cuda" else []):
-            while self.state.epoch < self.epochs and not self.watch.stopped:
+            while self.state.epoch < self.epochs and self.status == "finished":
                 if patience is not None and self.state.epoch - (self.state.best_epoch or 0) > patience:
                     break
                 good = copy.deepcopy(self._capture())
@@ -156,9 +158,7 @@ class Loop:
                 )
                 return False
             state.step, state.total, state.gradient = step, state.total + loss, state.gradient + norm
-            if self.callback is not None and self.callback(self._moment(loss)) is False:
-                self.watch.status = "interrupted"
-            if self._must_stop():
+            if self._must_stop(self._moment(loss)):
                 self.save()
                 return True
             if time.perf_counter() - self._saved > SAVE_EVERY:
@@ -184,9 +184,7 @@ class Loop:
         weight = (own.stop - own.start) * team.size / lists  # the mean of the processes' means is the joined mean
         self.optimiser.zero_grad()
         (weight * loss).backward()
-        value, stopped = team.mean(weight * loss.item(), float(self.watch.stopped))
-        if stopped and not self.watch.stopped:
-            self.watch.status = "interrupted"
+        (value,) = team.mean(weight * loss.item())
         t = (epoch + ((step - 1) / self.steps if self.steps else 0.0)) / self.epochs
         return value, self.descent.step(self.optimiser, self.learner, t, self.state.scale)
 
@@ -194,11 +192,15 @@ class Loop:
         usual = max((record["loss"] for record in self.state.history), default=math.inf)
         return abs(loss) > EXPLODED * max(abs(usual), 1e-6)
 
-    def _must_stop(self) -> bool:
-        limit = self.watch.time_limit
-        if limit is not None and self.watch.seconds > limit and not self.watch.stopped:
+    def _must_stop(self, moment: Moment) -> bool:
+        """Whether the callback, the clock or Ctrl-C of any process says so: all of them stop after the same step."""
+        limit = self.watch.time_limit if self.state.epoch < self.epochs else None
+        if self.callback is not None and self.callback(moment) is False:
+            self.watch.status = "interrupted"
+        elif limit is not None and self.watch.seconds > limit and not self.watch.stopped:
             self.watch.status = "time limit"
-        return self.watch.stopped
+        self.status = ENDS[self.team.most(ENDS.index(self.watch.status))]
+        return self.status != "finished"
 
     def _moment(self, loss: float, record: dict[str, Any] | None = None) -> Moment:
         return Moment(self.state.epoch, self.epochs, self.state.step, self.steps, loss, record)
@@ -214,7 +216,7 @@ class Loop:
         report = self.learner.report(*self.team.placed(items, allowed), state.epoch)
         record |= {} if report is None else report.log()
         if self.held_out is not None:
-            record["held_out"] = self._held_out_loss()
+            record["held_out"] = self.team.told(self._held_out_loss)
         if self.measures is not None:
             with torch.no_grad():
                 record |= self.measures(self.learner.network)
@@ -227,8 +229,7 @@ class Loop:
         state.epoch, state.step, state.total, state.gradient = state.epoch + 1, 0, 0.0, 0.0
         self.save()
         self._write_log()
-        if self.callback is not None:
-            self.callback(Moment(state.epoch - 1, self.epochs, steps, steps, loss, record))
+        self._must_stop(Moment(state.epoch - 1, self.epochs, steps, steps, loss, record))
 
     def _held_out_loss(self) -> float:
         """Mean hard loss; every epoch the same lists."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -53,18 +53,34 @@ class Team:
         dist.all_reduce(joined)
         return (joined / self.size).tolist()
 
-    def told(self, value: Any) -> Any:
-        """What the leading process knows, for all."""
+    def most(self, value: int) -> int:
+        """The largest of the processes' values."""
         if self.size == 1:
             return value
-        box = [value]
+        joined = torch.tensor(value, device=self.device)
+        dist.all_reduce(joined, dist.ReduceOp.MAX)
+        return int(joined)
+
+    def told(self, find: Callable[[], Any]) -> Any:
+        """What the leading process finds, for all; an error of its own is one of all."""
+        if self.size == 1:
+            return find()
+        box: list[Any] = [None, None]
+        if self.leads:
+            try:
+                box[0] = find()
+            except Exception as error:  # whatever it is, the others must not wait for ever
+                box[1] = error
         dist.broadcast_object_list(box, src=0)
+        if box[1] is not None:
+            raise box[1]
         return box[0]
 
     def placed(self, items: Tensor, allowed: Tensor | None, share: slice | None = None) -> tuple[Tensor, Tensor | None]:
         """A batch, or a share of it, on this process's device."""
         if share is not None and self.size > 1:
-            items, allowed = items[share], None if allowed is None else allowed[share]
+            one_each = allowed is not None and allowed.ndim > 2 and len(allowed) == len(items)
+            items, allowed = items[share], allowed[share] if allowed is not None and one_each else allowed
         return items.to(self.device), None if allowed is None else allowed.to(self.device)
 
 
