@@ -199,6 +199,12 @@ def test_matched_scalar_has_the_mean_of_the_field():
     assert (field != field[:, :1, :1]).any()
 
 
+def test_matched_scalar_cannot_be_unmatched():
+    """Another way to combine rows and columns would square the factor: 1.333 against 1.413 was seen."""
+    with pytest.raises(TypeError):
+        MatchedScalar(LocalTemperature(), combine=Product())
+
+
 def test_matched_scalar_counts_only_allowed_entries():
     allowed = torch.ones(6, 6, dtype=torch.bool)
     allowed[0, 1:] = allowed[1:, 0] = False

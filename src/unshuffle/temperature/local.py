@@ -130,11 +130,13 @@ class MatchedScalar:
     """
 
     local: Controller
-    combine: Combine = MeanBeta()
 
     def __post_init__(self) -> None:
         function("local", self.local, "us.LocalTemperature()")
-        function("combine", self.combine, "us.MeanBeta()")
+
+    @property
+    def combine(self) -> Combine:
+        return MeanBeta()  # rows and columns have the same s: any mean gives 1/s back, a product would not
 
     @property
     def max_boost(self) -> Number:
