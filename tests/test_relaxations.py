@@ -285,6 +285,15 @@ def test_straight_through_is_hard_forwards_and_soft_backwards():
     torch.testing.assert_close(a, b)
 
 
+def test_straight_through_reports_what_its_soft_one_does():
+    scores = torch.rand(2, 6, 6, generator=generator())
+    soft = GumbelSinkhorn(Constant(2.0), LocalTemperature(max_boost=0.5))
+    report = StraightThrough(soft).report(scores, epoch=1)
+    assert report is not None
+    assert report.log() == soft.report(scores, epoch=1).log()
+    assert StraightThrough(NeuralSort()).report(scores[..., 0]) is None
+
+
 # --- OT4P
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..errors import function
+from ..temperature.report import FieldReport
 from .protocol import MaskOrNone, Number, Orders, Relaxation, Share, SoftPermutations, hardened
 
 
@@ -35,3 +36,8 @@ class StraightThrough:
 
     def decode(self, scores: Tensor, *, allowed: MaskOrNone = None) -> Orders:
         return self.soft.decode(scores, allowed=allowed)
+
+    def report(self, scores: Tensor, *, epoch: Number = 0, allowed: MaskOrNone = None) -> FieldReport | None:
+        """The temperatures and entropies of `soft`, if it can tell."""
+        tell = getattr(self.soft, "report", None)
+        return None if tell is None else tell(scores, epoch=epoch, allowed=allowed)
