@@ -436,12 +436,12 @@ TSP = "NAME: a\nTYPE: TSP\nDIMENSION: {}\nEDGE_WEIGHT_TYPE: EUC_2D\nNODE_COORD_S
 FILES = {  # command: name, content, words that the sentence must have
     "tour": [
         ("a.csv", "", ["empty"]),
-        ("a.csv", "1,2\n3,oops\n", ["Row 2", "column 2", "oops"]),
-        ("a.csv", "city,x,y\nParis,1,2\nRome,3,two\n", ["Row 2", "column 3", "two"]),
-        ("a.csv", "1,oops\n3,4\n", ["Row 1", "column 2", "oops"]),
-        ("a.csv", "1,2\n3,nan\n", ["Row 2", "nan"]),
-        ("a.csv", "1,inf\n3,4\n", ["Row 1", "inf"]),
-        ("a.csv", "1,2\n3\n", ["columns"]),
+        ("a.csv", "1,2\n3,oops\n", ["row '2'", "column '2'", "oops"]),
+        ("a.csv", "city,x,y\nParis,1,2\nRome,3,two\n", ["'Rome'", "'y'", "two"]),
+        ("a.csv", "1,oops\n3,4\n", ["row '1'", "column '2'", "oops"]),
+        ("a.csv", "1,2\n3,nan\n", ["row '2'", "nan"]),
+        ("a.csv", "1,inf\n3,4\n", ["row '1'", "inf"]),
+        ("a.csv", "1,2\n3\n", ["line 2"]),
         ("a.csv", "1e308,1e308\n-1e308,0\n1,1\n", ["a.csv", "too large"]),
         ("a.csv", "0,-1,2\n-1,0,3\n2,3,0\n", ["negative"]),
         ("a.csv", b"\xff\xfe\x00\x9f", ["text file"]),
@@ -460,7 +460,7 @@ FILES = {  # command: name, content, words that the sentence must have
         ("a.csv", "name,p,p\na,1,2\nb,3,1\n", ["2 columns", "'p'"]),
         ("a.csv", "name,p,q\na,1,2\n", ["two rows"]),
         ("a.csv", "name,p,q\na,1,2\nb,3\n", ["line 3"]),
-        ("a.csv", "name\na\nb\n", ["'name'", "not a number"]),
+        ("a.csv", "name\na\nb\n", ["no column of numbers"]),
         ("a.csv", "1e308,1e308\n-1e308,0\n1,1\n", ["too large"]),
         ("a.csv", b"\xff\xfe\x00\x9f", ["text file"]),
     ],
@@ -705,14 +705,14 @@ patched.{method} = interrupted
 def test_ctrl_c_keeps_the_best_so_far(tmp_path):
     points = np.random.default_rng(0).random((60, 2))
     np.savetxt(tmp_path / "a.csv", points, delimiter=",")
-    code = INTERRUPT.format(module="solve.watch", name="Watch", method="__call__")
+    code = INTERRUPT.format(module="watch", name="Watch", method="__call__")
     done = process("tour", tmp_path / "a.csv", "--json", "--out", tmp_path / "o", code=code)
     assert done.returncode == 130, done.stderr
     assert "Traceback" not in done.stderr
     result = json.loads(done.stdout)
     assert result["status"] == "interrupted"
     assert sorted(result["order"]) == list(range(60))
-    assert sorted(p.name for p in (tmp_path / "o").iterdir()) == ["a.json", "a.png", "a.tour"]
+    assert sorted(p.name for p in (tmp_path / "o").iterdir()) == ["a.csv", "a.json", "a.png", "a.tour"]
 
 
 def test_ctrl_c_before_there_is_anything_writes_nothing(tmp_path):

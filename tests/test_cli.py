@@ -32,7 +32,7 @@ NEEDED = {  # arguments that a command cannot do without
     "report": [],
 }
 SHARED = {  # what an option of this name means wherever it is
-    "--out": "Folder for the results; made if it does not exist.",
+    "--out": "Folder for the results, INPUT is the input's name; made if it does not exist.",
     "--quiet": "No progress and no summary.",
     "--seed": "Makes a run repeatable.",
 }

@@ -96,7 +96,7 @@ def test_csv_with_and_without_header_names_and_semicolons(tmp_path):
         cities = read_cities(file)
         assert cities.n == 3, text
         assert tour_length(cities, torch.tensor([0, 1, 2])) == pytest.approx(12.0)
-        assert cities.labels == (["a", "b", "c"] if "a" in text else ["0", "1", "2"])
+        assert cities.labels == (["a", "b", "c"] if "a" in text else ["1", "2", "3"])
 
 
 def test_csv_of_distances(tmp_path):
@@ -111,9 +111,9 @@ def test_csv_of_distances(tmp_path):
     ("name", "text", "words"),
     [
         ("a.csv", "", "empty"),
-        ("a.csv", "1,2\n3\n", "columns"),
-        ("a.csv", "1,2\n3,oops\n", "not a finite number"),
-        ("a.csv", "1,2\n3,nan\n", "not a finite number"),
+        ("a.csv", "1,2\n3\n", "line 2 has 1 cells"),
+        ("a.csv", "1,2\n3,oops\n", "row '2', column '2' is 'oops'"),
+        ("a.csv", "1,2\n3,nan\n", "row '2', column '2' is nan"),
         ("a.csv", "1,2,3,4,5\n1,2,3,4,5\n", "coordinates"),
         ("a.csv", "0,-1,2\n-1,0,2\n2,2,0\n", "negative"),
         ("a.tsp", "NAME: a\nTYPE: TSP\nEDGE_WEIGHT_TYPE: EUC_2D\n" + POINTS, "DIMENSION"),

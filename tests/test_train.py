@@ -145,7 +145,7 @@ def test_train_then_apply(tmp_path):
     assert tau.mean() > 0.9
     assert all(0 <= c <= 1 for line in answer["confidence"] for c in line)
     assert (tmp_path / "out" / "lists.order.json").exists()
-    for text, message in (("1,2,x,4,5,6,7,8", "line 1, column 3"), ("1,2", "lists of 8 numbers"), ("", "no numbers")):
+    for text, message in (("1,2,x,4,5,6,7,8", "row '1', column '3'"), ("1,2", "lists of 8 numbers"), ("", "is empty")):
         data.write_text(text)
         done = cli("apply", run, data)
         assert done.returncode == 2

@@ -23,7 +23,7 @@ def apply(
             help="Numbers: a CSV, one list a line. Tiles: a folder or a shuffled picture. Cities: CSV, .tsp."
         ),
     ],
-    out: Out = Path("applied"),
+    out: Out = Path("unshuffled/INPUT-apply"),
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:

@@ -13,6 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import Enum
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,11 +22,13 @@ import typer
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from typer.core import TyperCommand
+from typer.models import ArgumentInfo
 
 from .. import __version__
 from ..errors import BadInput
 from ..files import write_atomic as write_atomic
 from ..files import write_together as write_together
+from ..readers.cells import as_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,7 +52,10 @@ COMMANDS = {
 Seed = Annotated[int, typer.Option("--seed", min=0, max=2**62, help="Makes a run repeatable.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
-Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the results; made if it does not exist.")]
+Out = Annotated[
+    Path,
+    typer.Option("--out", "-o", help="Folder for the results, INPUT is the input's name; made if it does not exist."),
+]
 Polish = Annotated[bool, typer.Option("--polish", help="Add a local search, reported apart.")]
 TimeLimit = Annotated[
     float | None, typer.Option("--time-limit", min=0.0, help="Stop after so many seconds with the best so far.")
@@ -154,6 +160,7 @@ def _guarded(function: Callable[..., None], debug: bool) -> Callable[..., None]:
     def call(*args: Any, **kwargs: Any) -> None:
         try:
             if "out" in kwargs:
+                kwargs["out"] = own_folder(signature, kwargs)
                 can_be_written(kwargs["out"])  # now, not after minutes of work
             function(*args, **kwargs)
         except BrokenPipeError:  # the reader of a pipe has seen enough; click ends quietly
@@ -161,7 +168,7 @@ def _guarded(function: Callable[..., None], debug: bool) -> Callable[..., None]:
         except (BadInput, OSError, MemoryError) as error:
             if debug:
                 raise
-            errors.print(f"Error: {sentence(error)}", markup=False, soft_wrap=True)
+            errors.print(f"Error: {harmless(sentence(error))}", markup=False, soft_wrap=True)
             raise typer.Exit(2) from None
         except KeyboardInterrupt:
             errors.print("Interrupted.", markup=False)
@@ -172,6 +179,26 @@ def _guarded(function: Callable[..., None], debug: bool) -> Callable[..., None]:
     vars(call)["__signature__"] = signature
     call.__annotations__ = {name: p.annotation for name, p in signature.parameters.items()}
     return call
+
+
+def own_folder(signature: inspect.Signature, given: dict[str, Any]) -> Path:
+    """Where the results go: a default such as ``unshuffled/INPUT-tour`` takes the name of the last argument, so that the
+    results of two inputs or of two commands never mix."""
+    if given["out"] != signature.parameters["out"].default or "INPUT" not in str(given["out"]):
+        return given["out"]
+    arguments = [name for name, p in signature.parameters.items() if _is_argument(p.annotation)]
+    last = given[arguments[-1]]
+    name = Path(last.value if isinstance(last, Enum) else last).resolve().stem
+    return Path(str(given["out"]).replace("INPUT", harmless(name) or "input"))
+
+
+def _is_argument(annotation: Any) -> bool:
+    return any(isinstance(mark, ArgumentInfo) for mark in getattr(annotation, "__metadata__", ()))
+
+
+def harmless(text: str) -> str:
+    """Text of a stranger's file or name on one line of the screen: what could move the cursor or recolour is a question mark."""
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def can_be_written(folder: Path) -> None:
@@ -218,14 +245,20 @@ def png_of(figure: Figure, dpi: int = 150) -> bytes:
 
 
 def table_text(rows: Iterable[Sequence[object]]) -> str:
-    """Rows as the text of a CSV file."""
+    """Rows as the text of a CSV file. A name that a spreadsheet would compute is marked as text by an apostrophe."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    csv.writer(text, lineterminator="\n").writerows([as_text(cell) for cell in row] for row in rows)
     return text.getvalue()
 
 
 def json_text(result: dict[str, Any]) -> str:
     return json.dumps(result, indent=1) + "\n"
+
+
+def announce(line: str, silent: bool) -> None:
+    """A line for a person before the work begins."""
+    if not silent:
+        typer.echo(harmless(line))
 
 
 def say(result: dict[str, Any], lines: list[str], as_json: bool, quiet: bool) -> None:
@@ -234,6 +267,6 @@ def say(result: dict[str, Any], lines: list[str], as_json: bool, quiet: bool) ->
         typer.echo(json_text(result), nl=False)
     elif not quiet:
         for line in lines:
-            typer.echo(line)
+            typer.echo(harmless(line))
     if result.get("status") == "interrupted":
         raise typer.Exit(INTERRUPTED)

@@ -46,7 +46,7 @@ def jigsaw(
         bool, typer.Option("--pad", help="Where the grid does not divide: repeat edge pixels, do not crop.")
     ] = False,
     polish: Polish = False,
-    out: Out = Path("unshuffled"),
+    out: Out = Path("unshuffled/INPUT-jigsaw"),
     seed: Seed = 0,
     time_limit: TimeLimit = None,
     json_: Json = False,

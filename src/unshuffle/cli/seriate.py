@@ -15,6 +15,7 @@ from .common import (
     Quiet,
     Seed,
     TimeLimit,
+    announce,
     json_text,
     png_of,
     progress,
@@ -43,7 +44,7 @@ def seriate(
     columns: Annotated[bool, typer.Option("--columns", help="Order the columns as well.")] = False,
     drop: Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out; may be given again.")] = None,
     polish: Polish = False,
-    out: Out = Path("unshuffled"),
+    out: Out = Path("unshuffled/INPUT-seriate"),
     seed: Seed = 0,
     time_limit: TimeLimit = None,
     json_: Json = False,
@@ -62,11 +63,14 @@ def seriate(
     from ..tasks import seriation
 
     read = read_table(table, tuple(drop or ()))
+    assumed = "" if kind else f" Taken as {seriation.ASSUMED[seriation.kind_of(read)]}."
     kind = kind or seriation.kind_of(read)
+    apart = seriation.dissimilarity(read, kind)
+    announce(f"{understood(read)}.{assumed}", json_ or quiet)
     criterion = criterion or seriation.criterion_for(read, kind)
     with progress("seriate", quiet or json_) as show:
         found = seriation.seriate(
-            seriation.dissimilarity(read, kind),
+            apart,
             criterion,
             seed=seed,
             time_limit=time_limit,
@@ -85,6 +89,14 @@ def seriate(
     files[out / "result.json"] = json_text(result)
     write_together(files)
     say(result, lines(result, out), json_, quiet)
+
+
+def understood(table: Table) -> str:
+    named = f"named by column {table.named_by}" if table.named_by else "without names"
+    few = table.columns if len(table.columns) <= 6 else [*table.columns[:3], "...", table.columns[-1]]
+    ignored = f"; ignored: {', '.join(table.ignored)}" if table.ignored else ""
+    width = len(table.columns)
+    return f"{len(table.rows)} rows {named}, {width} column{'s' * (width > 1)} of numbers ({', '.join(few)}){ignored}"
 
 
 def listing(what: str, names: list[str], order: np.ndarray) -> list[tuple[object, ...]]:
@@ -112,6 +124,7 @@ def summary(
 
     result: dict[str, Any] = {
         "input": str(path),
+        "understood": understood(table),
         "kind": kind.value,
         "criterion": found.criterion.value,
         "seed": seed,

@@ -21,7 +21,7 @@ def strips(
         Path, typer.Argument(help="A folder with one picture per strip, upright, cut sides left and right.")
     ],
     polish: Polish = False,
-    out: Out = Path("unshuffled"),
+    out: Out = Path("unshuffled/INPUT-strips"),
     seed: Seed = 0,
     time_limit: TimeLimit = None,
     json_: Json = False,

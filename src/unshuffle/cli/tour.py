@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import Json, Out, Polish, Quiet, Seed, TimeLimit, json_text, png_of, progress, say, write_together
+from .common import (
+    Json,
+    Out,
+    Polish,
+    Quiet,
+    Seed,
+    TimeLimit,
+    announce,
+    json_text,
+    png_of,
+    progress,
+    say,
+    table_text,
+    write_together,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,11 +34,15 @@ if TYPE_CHECKING:
 
 def tour(
     file: Annotated[Path, typer.Argument(help="CSV of coordinates or of distances, or a TSPLIB .tsp file.")],
+    columns: Annotated[
+        list[str] | None, typer.Option("--columns", help="The coordinates, such as x,y; found out if not given.")
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out; may be given again.")] = None,
     polish: Polish = False,
     runs: Annotated[
         int | None, typer.Option("--runs", min=1, help="Annealings at the same time; the best wins.")
     ] = None,
-    out: Out = Path("unshuffled"),
+    out: Out = Path("unshuffled/INPUT-tour"),
     seed: Seed = 0,
     time_limit: TimeLimit = None,
     json_: Json = False,
@@ -31,20 +50,24 @@ def tour(
 ) -> None:
     """Find a short round trip through cities.
 
-    Reads one city per line (x,y or name,x,y), a square matrix of distances, or TSPLIB (EUC_2D, CEIL_2D, GEO, ATT,
-    EXPLICIT; lengths by its rules). Writes NAME.tour, NAME.json and, if the cities have coordinates, NAME.png.
+    Reads a table with one city per line, a square matrix of distances, or TSPLIB (EUC_2D, CEIL_2D, GEO, ATT, EXPLICIT; lengths
+    by its rules), and says how it understood it: columns called x and y (and z) or lon and lat are taken by their titles, names
+    and ids by their content. Writes NAME.tour, NAME.csv, NAME.json and, if the cities have coordinates, NAME.png.
 
     Example: unshuffle tour cities.csv --polish
     """
     from ..tasks.tour import read_cities, solve_tour, tour_text
 
-    cities = read_cities(file)
+    chosen = [name.strip() for names in columns or () for name in names.split(",")]
+    cities = read_cities(file, chosen, drop or ())
+    announce(f"{cities.understood}.", json_ or quiet)
     with progress("tour", quiet or json_) as show:
         solution = solve_tour(cities, polish=polish, runs=runs, seed=seed, time_limit=time_limit, callback=show)
     order = solution.order if solution.polished_order is None else solution.polished_order
     files: dict[Path, str | bytes] = {out / f"{file.stem}.tour": tour_text(cities, order)}
     if cities.points is not None:
         files[out / f"{file.stem}.png"] = png_of(draw(cities, order, _title(cities, solution)))
+    files[out / f"{file.stem}.csv"] = table_text(_stops(cities, solution, order))
     result = _result(cities, solution, order, [*files, out / f"{file.stem}.json"])
     files[out / f"{file.stem}.json"] = json_text(result)
     say(result, _lines(cities, solution, write_together(files)), json_, quiet)
@@ -62,6 +85,7 @@ def _number(cities: Cities, length: float) -> str:
 def _result(cities: Cities, solution: Solution, order: Tensor, files: list[Path]) -> dict[str, Any]:
     return {
         "name": cities.name,
+        "understood": cities.understood,
         "cities": cities.n,
         "length": solution.energy,
         "polished_length": solution.polished_energy,
@@ -74,6 +98,13 @@ def _result(cities: Cities, solution: Solution, order: Tensor, files: list[Path]
         "status": solution.status,
         "files": [str(f) for f in files],
     }
+
+
+def _stops(cities: Cities, solution: Solution, order: Tensor) -> Iterator[tuple[object, ...]]:
+    """One line per stop, in the order of the tour."""
+    yield "position", "city", "number in the input", "confidence"
+    for place, city in enumerate(order.tolist()):
+        yield place + 1, cities.labels[city], city + 1, f"{float(solution.confidence[city]):.4f}"
 
 
 def _lines(cities: Cities, solution: Solution, files: list[Path]) -> list[str]:

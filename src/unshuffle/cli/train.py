@@ -73,7 +73,7 @@ def train(
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also log for TensorBoard, in the folder.")
     ] = False,
-    out: Out = Path("trained"),
+    out: Out = Path("trained/INPUT"),
     seed: Seed = 0,
     time_limit: TimeLimit = None,
     json_: Json = False,

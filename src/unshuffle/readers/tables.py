@@ -1,16 +1,18 @@
-"""Tables from text files: names, numbers, and errors that say which cell."""
+"""Tables from text files: names, numbers, what was left out, and errors that say which cell."""
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path as FilePath
 
 import numpy as np
 from jaxtyping import Float
 
 from ..errors import BadInput
+from .cells import NAMES, Sheet, is_number, read_cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,103 +20,86 @@ class Table:
     rows: list[str]
     columns: list[str]
     values: Float[np.ndarray, "rows columns"]
+    named_by: str | None = None
+    """The column that names the rows; without one they are called 1, 2, 3, ..."""
+    ignored: tuple[str, ...] = ()
+    """Columns that were left out: dropped, or without a number in them."""
 
 
 def read_table(path: str | FilePath, drop: tuple[str, ...] = ()) -> Table:
-    """A CSV of numbers, separated by commas, semicolons, tabs or blanks; with or without a header and row names.
+    """A table of numbers in any of the forms that `read_cells` knows; with or without a header and row names.
 
-    ``drop`` names columns to leave out, such as labels and notes.
+    ``drop`` names columns to leave out, such as labels and notes; columns without any number are left out anyhow.
     """
-    path = FilePath(path)
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise BadInput(f"{path} is not a text file; export the table as CSV in UTF-8.") from None
-    cells = _cells(text)
-    if not cells:
-        raise BadInput(f"{path} is empty.")
-    width = len(cells[0])
-    for number, row in enumerate(cells, 1):
-        if len(row) == width - 1 and number > 1 and all(len(r) == width - 1 for r in cells[1:]):
-            raise BadInput(
-                f"{path}: the header has {width} cells but the rows have {width - 1}; name the first column too."
-            )
-        if len(row) != width:
-            raise BadInput(f"{path}: line {number} has {len(row)} cells, but the first line has {width}.")
-    header = _has_header(cells)
-    body = cells[1:] if header else cells
-    if not body:
-        raise BadInput(f"{path} has a header but no rows.")
-    titles = cells[0] if header else [str(k + 1) for k in range(width)]
-    named = width > 1 and _has_names([row[0] for row in body], titles[0] if header else None)
-    names = [row[0] for row in body] if named else [str(k + 1) for k in range(len(body))]
-    _unique(names, "row", path)
-    keep = [k for k in range(1 if named else 0, width) if titles[k] not in drop]
-    unknown = [name for name in drop if name not in titles]
-    if unknown:
-        raise BadInput(f"{path} has no column {unknown[0]!r} to drop; its columns are {', '.join(titles[:8])}...")
-    columns = [titles[k] or str(k + 1) for k in keep]
-    if not columns:
-        raise BadInput(f"{path} has no column of numbers{' left' if drop else ''}.")
-    _unique(columns, "column", path)
-    values = np.array([[_number(row[k], names[r], titles[k], path) for k in keep] for r, row in enumerate(body)])
-    return Table(names, columns, values)
+    sheet = read_cells(path)
+    dropped = {sheet.find(name, "--drop") for name in drop}
+    named = name_column(sheet, dropped)
+    rest = [k for k in range(sheet.width) if k != named and k not in dropped]
+    keep = [k for k in rest if any(is_number(cell) for cell in sheet.column(k))]
+    if not keep:
+        raise BadInput(f"{sheet.path} has no column of numbers{' left' if drop else ''}.")
+    columns = [sheet.title(k) for k in keep]
+    _unique(columns, "column", sheet)
+    names = sheet.column(named) if named is not None else [str(k + 1) for k in range(len(sheet.body))]
+    _unique(names, "row", sheet)
+    ignored = tuple(sheet.title(k) for k in range(sheet.width) if k != named and k not in keep)
+    named_by = None if named is None else sheet.title(named)
+    return Table(names, columns, numbers(sheet, keep, names), named_by, ignored)
 
 
-def _cells(text: str) -> list[list[str]]:
-    lines = [line for line in text.splitlines() if line.strip()]
-    if not lines:
-        return []
-    mark = max((",", ";", "\t"), key=lambda m: (min(line.count(m) for line in lines[:20]), lines[0].count(m)))
-    if mark not in lines[0]:
-        return [line.split() for line in lines]
-    rows = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=mark)]
-    if mark != ",":  # then a comma may be the decimal point
-        rows = [
-            [cell.replace(",", ".") if _is_number(cell.replace(",", ".")) else cell for cell in row] for row in rows
-        ]
-    return rows
+def name_column(sheet: Sheet, dropped: set[int], left: int = 1) -> int | None:
+    """The column that names or numbers the rows: text, a title that says so, or 1, 2, 3, ...; ``left`` columns must remain."""
+    columns = [k for k in range(sheet.width) if k not in dropped]
+    if len(columns) <= left:
+        return None
+    if columns[0] == 0 and (any(not is_number(cell) for cell in sheet.column(0)) or _titled(sheet, 0, {""})):
+        return 0
+    for k in columns:
+        if _titled(sheet, k, NAMES) and _different(sheet.column(k)):
+            return k
+    for k in columns:
+        if not any(is_number(cell) for cell in sheet.column(k)) and _different(sheet.column(k)):
+            return k
+    return columns[0] if _counted(sheet.column(columns[0])) else None
 
 
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
+def _titled(sheet: Sheet, k: int, words: set[str]) -> bool:
+    return sheet.titles is not None and sheet.titles[k].casefold() in words
+
+
+def _different(cells: list[str]) -> bool:
+    return len(set(cells)) == len(cells)
+
+
+def _counted(cells: list[str]) -> bool:
+    """1, 2, 3, ... (or from 0) in any order, or whole numbers one after the other from anywhere."""
+    values = [float(cell) for cell in cells]
+    if len(values) < 3:
         return False
-    return True
+    ascending = all(b - a == 1 for a, b in pairwise(values)) and values[0].is_integer()
+    return ascending or {*values} in ({*range(len(values))}, {*range(1, len(values) + 1)})
 
 
-def _has_header(cells: list[list[str]]) -> bool:
-    first = cells[0]
-    if first[0] == "" or any(not _is_number(cell) for cell in first[1:]):
-        return True
-    if _is_number(first[0]) or len(cells) == 1:
-        return False
-    return all(_is_number(row[0]) for row in cells[1:])  # a title over numbered rows
+def numbers(sheet: Sheet, columns: Sequence[int], names: Sequence[str]) -> Float[np.ndarray, "rows columns"]:
+    """The cells of these columns as finite numbers, or an error that names the cell."""
+    return np.array(
+        [[_number(row[k], names[r], sheet.title(k), sheet) for k in columns] for r, row in enumerate(sheet.body)]
+    )
 
 
-def _has_names(first: list[str], title: str | None) -> bool:
-    if title == "" or any(not _is_number(cell) for cell in first):
-        return True
-    numbers = {float(cell) for cell in first}
-    counted = len(numbers) == len(first) and numbers in ({*range(len(first))}, {*range(1, len(first) + 1)})
-    return counted and len(first) > 2  # 1, 2, 3, ... in any order numbers the rows
-
-
-def _unique(names: list[str], what: str, path: FilePath) -> None:
+def _unique(names: list[str], what: str, sheet: Sheet) -> None:
     name, count = Counter(names).most_common(1)[0]
     if count > 1:
-        raise BadInput(f"{path}: {count} {what}s are called {name!r}; give every {what} its own name.")
+        raise BadInput(f"{sheet.path}: {count} {what}s are called {name!r}; give every {what} its own name.")
 
 
-def _number(cell: str, row: str, column: str, path: FilePath) -> float:
-    where = f"{path}: row {row!r}, column {column!r}"
+def _number(cell: str, row: str, column: str, sheet: Sheet) -> float:
+    where = f"{sheet.path}: row {row!r}, column {column!r}"
     if cell == "":
         raise BadInput(f"{where} is empty; fill it in or drop the row.")
-    try:
-        value = float(cell)
-    except ValueError:
-        raise BadInput(f"{where} is {cell!r}, not a number; leave that column out with --drop {column!r}.") from None
+    if not is_number(cell):
+        raise BadInput(f"{where} is {cell[:40]!r}, not a number; leave that column out with --drop {column!r}.")
+    value = float(cell)
     if not np.isfinite(value):
         raise BadInput(
             f"{where} is {cell}; missing and infinite values cannot be ordered, fill them in or drop the row."

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -18,6 +16,8 @@ from ..learn.objective import Loss, OnPermutation
 from ..metrics import order_tau
 from ..networks import ItemScorer
 from ..operators.permutation import reorder
+from ..readers.cells import read_cells
+from ..readers.tables import numbers
 from ..relaxations.gumbel_sinkhorn import GumbelSinkhorn
 from ..structure.losses import monotone, monotone_at_all_scales
 from .training import Temperature
@@ -190,27 +190,9 @@ def distance_to_sorted(P: Tensor, items: Tensor) -> Tensor:
 
 
 def read_lists(path: Path, n: int) -> Tensor:
-    """A CSV of numbers, `n` in each line."""
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{path} is not a text file; lists are read from a CSV of numbers.") from error
-    lines = [line for line in csv.reader(text.splitlines()) if line]
-    lists = []
-    for row, line in enumerate(lines, 1):
-        if len(line) != n:
-            raise BadInput(f"{path}, line {row}: the network orders lists of {n} numbers, but there are {len(line)}.")
-        lists.append([_number(cell, path, row, column) for column, cell in enumerate(line, 1)])
-    if not lists:
-        raise BadInput(f"{path} holds no numbers.")
-    return torch.tensor(lists).unsqueeze(-1)
-
-
-def _number(cell: str, path: Path, row: int, column: int) -> float:
-    try:
-        value = float(cell)
-    except ValueError:
-        value = math.nan
-    if not math.isfinite(value):
-        raise BadInput(f"{path}, line {row}, column {column}: {cell!r} is not a finite number.")
-    return value
+    """A table of numbers, `n` in each line."""
+    sheet = read_cells(path)
+    if sheet.width != n:
+        raise BadInput(f"{path}, line 1: the network orders lists of {n} numbers, but there are {sheet.width}.")
+    values = numbers(sheet, range(n), [str(k + 1) for k in range(len(sheet.body))])
+    return torch.tensor(values, dtype=torch.float32).unsqueeze(-1)

@@ -43,12 +43,25 @@ class Criterion(str, Enum):
 
 
 def kind_of(table: Table) -> Kind:
-    """Dissimilarity if square, symmetric, zero on the diagonal and nowhere negative; counts if whole and nowhere negative."""
+    """Dissimilarity if square, symmetric, zero on the diagonal and nowhere negative; counts if whole and nowhere negative.
+
+    One column is never counts: of those only the shares of a row are compared, and all of a single column is always the whole.
+    """
     X = table.values
     square = X.shape[0] == X.shape[1] and X.shape[0] > 1
     if square and np.allclose(X, X.T) and np.allclose(np.diag(X), 0) and (X >= 0).all() and X.any():
         return Kind.dissimilarity
-    return Kind.counts if (X >= 0).all() and (np.round(X) == X).all() else Kind.features
+    whole = bool((X >= 0).all() and (np.round(X) == X).all())
+    return Kind.counts if whole and X.shape[1] > 1 else Kind.features
+
+
+ASSUMED = {
+    Kind.features: "measurements, each column standardised; --kind counts compares shares of rows instead",
+    Kind.counts: "counts, because all are whole and none is negative; if they measure something, say --kind features",
+    Kind.dissimilarity: "dissimilarities, because they are square, symmetric and 0 on the diagonal; --kind features or "
+    "counts if they are not",
+}
+"""What is said of a kind that nobody gave."""
 
 
 def criterion_for(table: Table, kind: Kind) -> Criterion:
@@ -60,6 +73,8 @@ def criterion_for(table: Table, kind: Kind) -> Criterion:
 def dissimilarity(table: Table, kind: Kind) -> Float[np.ndarray, "n n"]:
     """Features: Euclidean between standardised columns. Counts: Brainerd and Robinson (1951), city block between shares of rows."""
     X = table.values
+    if len(X) < 2:
+        raise BadInput("Seriation needs at least two rows.")
     if kind is Kind.dissimilarity:
         if X.shape[0] != X.shape[1]:
             raise BadInput(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..errors import BadInput
+from ..readers.cells import Sheet, is_number, read_cells
+from ..readers.tables import name_column, numbers
 from ..readers.tsplib import read_tsplib
 from ..solve import solve
 from ..solve.solution import Solution
@@ -30,78 +32,138 @@ class Cities:
     labels: list[str]
     whole: bool = False
     """Lengths are whole numbers, as TSPLIB rounds them."""
+    understood: str = ""
+    """How the file was read, in words."""
 
     @property
     def n(self) -> int:
         return len(self.cost)
 
 
-def read_cities(path: Path) -> Cities:
-    """A TSPLIB ``.tsp`` (or ``.atsp``) file, a CSV of coordinates (one city per line), or a CSV square distance matrix."""
-    text = _text(path)
-    if path.suffix.lower() in (".tsp", ".atsp") or "EDGE_WEIGHT_TYPE" in text[:5000]:
-        name, cost, points, labels = read_tsplib(text, path)
-        return Cities(name, cost, points, labels, whole=True)
-    return _from_table(text, path)
+def read_cities(path: Path, columns: Sequence[str] = (), drop: Sequence[str] = ()) -> Cities:
+    """A TSPLIB ``.tsp`` (or ``.atsp``) file, or any table of coordinates (one city per line) or of distances (square).
+
+    ``columns`` names the coordinates, ``drop`` what is none; without them titles such as x, y, lon, lat and the content decide.
+    """
+    path = Path(path)
+    with path.open("rb") as file:
+        beginning = file.read(5000)
+    if path.suffix.lower() in (".tsp", ".atsp") or b"EDGE_WEIGHT_TYPE" in beginning:
+        if columns or drop:
+            raise BadInput(f"{path.name} is a TSPLIB file, which has no columns to choose or to drop.")
+        name, cost, points, labels = read_tsplib(_text(path), path)
+        return Cities(
+            name, cost, points, labels, whole=True, understood=f"{len(cost)} cities, distances as TSPLIB has them"
+        )
+    return _from_sheet(read_cells(path), columns, drop)
 
 
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        raise BadInput(f"{path.name} is not a text file; give a CSV of coordinates or a TSPLIB .tsp file.") from None
+        return path.read_text(
+            encoding="cp1252", errors="replace"
+        )  # names and comments; numbers are the same everywhere
 
 
-def _from_table(text: str, path: Path) -> Cities:
-    rows = [_fields(line) for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
-    if not rows:
-        raise BadInput(f"{path.name} is empty; give one city per line, for example 3.5,7.25.")
-    header = [] if any(_numbers([cell]) for cell in rows[0][-2:]) else rows.pop(0)
-    labels: list[str] = []
-    if rows and len(rows[0]) > 1 and (not _numbers(rows[0][:1]) or header[:1] in (["name"], ["city"], ["id"], [""])):
-        labels = [row[0] for row in rows]
-        rows = [row[1:] for row in rows]
-    table = _table(rows, path, first=2 if labels else 1)
-    labels = labels or [str(i) for i in range(len(table))]
-    if table.shape[0] == table.shape[1] and (table.shape[0] != 2 or bool((np.diag(table) == 0).all())):
-        return Cities(path.stem, _checked(torch.from_numpy(table), path), None, labels)
-    if table.shape[1] not in (2, 3):
+def _from_sheet(sheet: Sheet, columns: Sequence[str], drop: Sequence[str]) -> Cities:
+    dropped = {sheet.find(name, "--drop") for name in drop}
+    chosen = [sheet.find(name, "--columns") for name in columns] or _titled_axes(sheet, dropped)
+    named = name_column(sheet, dropped | {*chosen}, left=0 if chosen else 2)
+    numeric = [k for k in range(sheet.width) if k not in dropped and any(is_number(cell) for cell in sheet.column(k))]
+    if not chosen and named in numeric and _square(sheet, numeric):
+        named = None  # the first column of a matrix may well be 0, 1, 2
+    chosen = chosen or [k for k in numeric if k != named]
+    labels = [str(i + 1) for i in range(len(sheet.body))] if named is None else sheet.column(named)
+    values = numbers(sheet, chosen, labels)
+    words = f"{len(values)} cities{'' if named is None else f' named by column {sheet.title(named)}'}"
+    rest = [sheet.title(k) for k in range(sheet.width) if k not in chosen and k != named]
+    ignored = f"; {listed(rest)} ignored" if rest else ""
+    if not columns and _is_distances(values, sheet, chosen):
+        words = f"{words}, a {len(values)} x {len(values)} matrix of distances{ignored}"
+        return Cities(sheet.path.stem, _checked(torch.from_numpy(values), sheet.path), None, labels, understood=words)
+    return _from_points(sheet, values, chosen, labels, words, ignored)
+
+
+def _from_points(
+    sheet: Sheet, values: np.ndarray, chosen: list[int], labels: list[str], words: str, ignored: str
+) -> Cities:
+    path = sheet.path
+    if values.shape[1] not in (2, 3):
         raise BadInput(
-            f"{path.name} has {len(table)} rows of {table.shape[1]} numbers; expected two or three coordinates "
-            "per city, or a square matrix of distances."
+            f"{path.name} has {len(values)} rows of {values.shape[1]} numbers; expected two or three coordinates per city "
+            "(say which with --columns x,y) or a square matrix of distances."
         )
-    points = torch.from_numpy(table)
-    if len(points) > MOST:
-        raise BadInput(f"{path.name} has {len(points)} cities, but at most {MOST} fit in memory as a matrix.")
-    cost = torch.cdist(points, points, compute_mode="donot_use_mm_for_euclid_dist")
-    return Cities(path.stem, _checked(cost, path), points[:, :2].clone(), labels)
+    if len(values) > MOST:
+        raise BadInput(f"{path.name} has {len(values)} cities, but at most {MOST} fit in memory as a matrix.")
+    words = f"{words}, columns {listed([sheet.title(k) for k in chosen])}"
+    if _axes_of(sheet, chosen) == GLOBE and np.abs(values[:, 1]).max() <= 90 and np.abs(values[:, 0]).max() <= 360:
+        words, cost = f"{words} (degrees; distances are great circles in km)", great_circles(values)
+    else:
+        cost = _plane(values)
+    return Cities(
+        path.stem, _checked(cost, path), torch.from_numpy(values)[:, :2].clone(), labels, understood=words + ignored
+    )
 
 
-def _fields(line: str) -> list[str]:
-    for separator in (",", ";", "\t"):
-        if separator in line:
-            return [field.strip().strip('"') for field in line.rstrip(separator + " ").split(separator)]
-    return line.split()
+PLANE, SPACE, GLOBE = ("x", "y"), ("x", "y", "z"), ("lon", "lat")
+SYNONYMS = {
+    "x": ("x", "x_coord", "xcoord", "coord_x", "easting", "east"),
+    "y": ("y", "y_coord", "ycoord", "coord_y", "northing", "north"),
+    "z": ("z", "z_coord", "zcoord", "coord_z"),
+    "lon": ("lon", "long", "lng", "longitude"),
+    "lat": ("lat", "latitude"),
+}
 
 
-def _numbers(fields: list[str]) -> bool:
-    try:
-        return bool(fields) and all(math.isfinite(float(field)) for field in fields)
-    except ValueError:
+def _titled_axes(sheet: Sheet, dropped: set[int]) -> list[int]:
+    """The columns that a header calls coordinates, in the order of the axes."""
+    titles = {k: title.casefold().strip() for k, title in enumerate(sheet.titles or []) if k not in dropped}
+    for axes in (SPACE, PLANE, GLOBE):
+        found = [next((k for k, title in titles.items() if title in SYNONYMS[axis]), None) for axis in axes]
+        if None not in found:
+            return [k for k in found if k is not None]
+    return []
+
+
+def _axes_of(sheet: Sheet, chosen: list[int]) -> tuple[str, ...]:
+    """What the titles of these columns say they are."""
+    titles = [sheet.title(k).casefold().strip() for k in chosen]
+    return tuple(next((axis for axis, words in SYNONYMS.items() if title in words), title) for title in titles)
+
+
+def _square(sheet: Sheet, numeric: list[int]) -> bool:
+    return _is_distances(numbers(sheet, numeric, [str(i + 1) for i in range(len(sheet.body))]), sheet, numeric)
+
+
+def _is_distances(values: np.ndarray, sheet: Sheet, chosen: list[int]) -> bool:
+    """Square; up to three cities also 0 on the diagonal, for they could have as many coordinates as there are cities."""
+    rows, width = values.shape
+    if rows != width or _axes_of(sheet, chosen) in (PLANE, SPACE, GLOBE):
         return False
+    return rows > 3 or bool((np.diag(values) == 0).all())
 
 
-def _table(rows: list[list[str]], path: Path, first: int) -> np.ndarray:
-    if not rows:
-        raise BadInput(f"{path.name} has a header but no cities.")
-    width = len(rows[0])
-    for number, row in enumerate(rows, start=1):
-        if len(row) != width:
-            raise BadInput(f"Row {number} of {path.name} has {len(row)} columns, but the first has {width}.")
-        for column, cell in enumerate(row, start=first):
-            if not _numbers([cell]):
-                raise BadInput(f"Row {number}, column {column} of {path.name} is {cell[:40]!r}, not a finite number.")
-    return np.array([[float(field) for field in row] for row in rows])
+def listed(names: Sequence[str]) -> str:
+    """Words of a list: a, b and c."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+EARTH = 6371.009  # mean radius in km
+
+
+def great_circles(degrees: Float[np.ndarray, "n 2"]) -> Float[Tensor, "n n"]:
+    """Distances on the globe in km by the haversine formula; longitude, latitude."""
+    longitude, latitude = torch.from_numpy(np.radians(degrees)).T
+    across = (longitude[:, None] - longitude).div_(2).sin_().square_() * latitude.cos()[:, None] * latitude.cos()
+    along = (latitude[:, None] - latitude).div_(2).sin_().square_()
+    return 2 * EARTH * across.add_(along).clamp_(0, 1).sqrt_().asin_()
+
+
+def _plane(values: np.ndarray) -> Float[Tensor, "n n"]:
+    points = torch.from_numpy(values)
+    return torch.cdist(points, points, compute_mode="donot_use_mm_for_euclid_dist")
 
 
 def _checked(cost: Tensor, path: Path) -> Tensor:
