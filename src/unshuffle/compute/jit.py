@@ -11,6 +11,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from .stamps import stamp
+
 # no nnan and no ninf: NaN and -inf must survive to be reported and to forbid entries
 FASTMATH = {"reassoc", "contract", "nsz", "arcp", "afn"}
 
@@ -29,17 +31,23 @@ if not have_numba:
 
 
 def njit(function: Callable[..., Any] | None = None, *, fastmath: bool | set[str] = False) -> Any:
-    """Compile at first use, keep the machine code on disk, release the GIL (threads are ours, see ``_threads``)."""
+    """Compile at first use, keep the machine code on disk, release the GIL (threads are ours, see ``threads``).
+
+    ``fastmath=True`` is ``FASTMATH``; a set of flags of LLVM is that set.
+    """
     if function is None:
         return lambda f: njit(f, fastmath=fastmath)
     if not have_numba:
         return function
     options: dict[str, Any] = {
         "nogil": True,
-        "fastmath": FASTMATH if fastmath else False,
+        "fastmath": FASTMATH if fastmath is True else fastmath,
         "error_model": "numpy",
     }
     try:
-        return numba.njit(cache=True, **options)(function)  # pyright: ignore[reportPossiblyUnboundVariable]
+        kernel = numba.njit(cache=True, **options)(function)  # pyright: ignore[reportPossiblyUnboundVariable]
     except RuntimeError:  # no writable place for the cache: compile in every process
         return numba.njit(**options)(function)  # pyright: ignore[reportPossiblyUnboundVariable]
+    # numba itself would compare the content of the function's own file alone, and no flags
+    kernel._cache._cache_file._source_stamp = (stamp(function.__code__.co_filename), sorted(options["fastmath"] or ()))
+    return kernel

@@ -1,0 +1,66 @@
+"""What `compute.jit` promises: the flags that were asked for, and machine code on disk that is never out of date."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from unshuffle.compute.jit import have_numba, njit
+
+pytestmark = pytest.mark.skipif(not have_numba, reason="nothing is compiled")
+
+
+def compensated_sum(x):
+    """Kahan's; with reassociation the compiler may see that the compensation is zero."""
+    total = lost = x.dtype.type(0)
+    for k in range(x.size):
+        y = x[k] - lost
+        t = total + y
+        lost = (t - total) - y
+        total = t
+    return total
+
+
+def test_a_set_of_flags_is_that_set():
+    x = np.full(100_001, 1e-8, np.float32)
+    x[0] = 1
+    assert njit(compensated_sum, fastmath={"nsz"})(x) == pytest.approx(1.001, abs=1e-6)
+    assert njit(compensated_sum, fastmath=True)(x) != pytest.approx(1.001, abs=1e-6)
+
+
+CONSTANTS = "STEP = 1\n"
+OTHER = (
+    "from .constants import STEP\nfrom unshuffle.compute.jit import njit\n@njit\ndef other(x):\n    return x + STEP\n"
+)
+KERNEL = "from .other import other\nfrom unshuffle.compute.jit import njit\n@njit\ndef kernel(x):\n    return 10 * other(x)\n"
+ASK = "from rooms.kernel import kernel; print(kernel(1), len(kernel.stats.cache_hits))"
+
+
+def answer(folder) -> tuple[int, int]:
+    """What the kernel says in a process of its own, and how often it came from the disk."""
+    path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+    clean = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"} | {"PYTHONPATH": path}
+    done = subprocess.run([sys.executable, "-c", ASK], env=clean, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    value, hits = map(int, done.stdout.split())
+    return value, hits
+
+
+def test_compiled_code_follows_the_files_that_it_imports_and_moves_with_them(tmp_path):
+    rooms = tmp_path / "here" / "rooms"
+    rooms.mkdir(parents=True)
+    for name, text in (("__init__", ""), ("constants", CONSTANTS), ("other", OTHER), ("kernel", KERNEL)):
+        (rooms / f"{name}.py").write_text(text)
+    assert answer(tmp_path / "here") == (20, 0)
+    assert answer(tmp_path / "here") == (20, 1)
+    shutil.copytree(tmp_path / "here", tmp_path / "there")
+    assert answer(tmp_path / "there") == (20, 1)
+    (rooms / "constants.py").write_text("STEP = 2\n")  # two imports away from the kernel
+    assert answer(tmp_path / "here") == (30, 0)
+    assert answer(tmp_path / "here") == (30, 1)
+    assert len(list(rooms.glob("__pycache__/kernel*.nbc"))) == 1  # what is out of date is overwritten
