@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import threading
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from unshuffle.compute import threads as module
 
 
 @pytest.fixture(params=["of torch", "of Python"])
-def threads(request, monkeypatch):
+def threads_of(request, monkeypatch):
     if request.param == "of Python":
         monkeypatch.setattr(module, "_team", None)
     elif module._team is None:
@@ -23,7 +24,7 @@ def threads(request, monkeypatch):
     torch.set_num_threads(before)
 
 
-def test_every_number_is_done_once(threads):
+def test_every_number_is_done_once(threads_of):
     for count in (1, 2, 7, 1000):
         done = torch.zeros(count)
 
@@ -34,7 +35,7 @@ def test_every_number_is_done_once(threads):
         assert bool((done == 1).all())
 
 
-def test_an_error_in_a_piece_is_raised_here(threads):
+def test_an_error_in_a_piece_is_raised_here(threads_of):
     def kernel(low: int, high: int) -> None:
         raise KeyError(low)
 
@@ -50,7 +51,7 @@ def _in_child(answers) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork on this system")
-def test_a_forked_child_has_threads_of_its_own(threads):
+def test_a_forked_child_has_threads_of_its_own(threads_of):
     module.in_chunks(lambda low, high: None, 50)  # the parent's threads are there
     context = multiprocessing.get_context("fork")
     answers = context.Queue()
@@ -72,3 +73,45 @@ def test_small_steps_leave_torch_one_thread_and_give_it_back():
         raise ValueError("stop")
     assert sorted(done) == list(range(100))
     assert torch.get_num_threads() == before
+
+
+def test_small_steps_of_two_threads_leave_torch_as_it_was(monkeypatch):
+    """Both are asked for torch's number before either has changed it, as far as a lock lets them; the first comer leaves last."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    together, first_set, left = threading.Barrier(2), threading.Event(), threading.Event()
+    ask, change = torch.get_num_threads, torch.set_num_threads
+
+    def slow_ask() -> int:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            if together.wait(0.2):  # the second waits until the first has set torch to one thread
+                first_set.wait(5)
+        return ask()
+
+    def slow_change(number: int) -> None:
+        change(number)
+        first_set.set()
+
+    def enter(last: bool) -> None:
+        with module.small_steps():
+            seen.append(torch.get_num_threads())
+            if last:
+                left.wait(0.5)
+        left.set()
+
+    seen: list[int] = []
+    monkeypatch.setattr(torch, "get_num_threads", slow_ask)
+    monkeypatch.setattr(torch, "set_num_threads", slow_change)
+    try:
+        workers = [threading.Thread(target=enter, args=(last,)) for last in (True, False)]
+        [w.start() for w in workers]
+        [w.join(20) for w in workers]
+        monkeypatch.undo()
+        fresh: list[int] = []  # a new thread gets what torch was last set to
+        late = threading.Thread(target=lambda: fresh.append(torch.get_num_threads()))
+        late.start()
+        late.join(20)
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [1, 1]
+    assert fresh == [3]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -24,7 +25,10 @@ import torch
 _Task = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _pool: ThreadPoolExecutor | None = None
 _workers = 0
-_apart = 0  # threads for our kernels while torch has one, in `small_steps`
+_small = threading.local()  # .threads: those for our kernels while torch has one in this thread, in `small_steps`
+_counted = threading.Lock()
+_inside = 0  # threads of Python in `small_steps`
+_outside = 1  # torch's threads before the first of them came
 
 
 def _team_of_torch() -> Any:
@@ -62,17 +66,28 @@ def small_steps(small: bool = True) -> Iterator[None]:
     Each parallel operation of OpenMP waits for all its threads, and on a machine where others work too one of them has to
     be given a core first: a tour of 100 cities took 52 s instead of 4 beside two busy processes.
     """
-    global _apart
-    if _apart or not small:
+    if _apart() or not small:
         yield
         return
-    _apart = torch.get_num_threads()
+    global _inside, _outside
+    with _counted:  # who comes second would take the 1 of the first for torch's own number, and leave it there
+        if not _inside:
+            _outside = torch.get_num_threads()
+        _inside += 1
+        _small.threads = _outside
     torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(_apart)
-        _apart = 0
+        with _counted:
+            torch.set_num_threads(_small.threads)
+            _inside -= 1
+            _small.threads = 0
+
+
+def _apart() -> int:
+    """Threads for our kernels apart from torch's, if this thread is in `small_steps`; else 0."""
+    return getattr(_small, "threads", 0)
 
 
 def in_chunks(kernel: Callable[[int, int], object], count: int, work: float = 1e9) -> None:
@@ -81,7 +96,7 @@ def in_chunks(kernel: Callable[[int, int], object], count: int, work: float = 1e
     ``work`` is a rough number of elementary operations; each piece should have some 10^5 of them. There are more pieces than
     threads, and who is done takes the next, because one of the cores may have other things to do.
     """
-    threads = _apart or torch.get_num_threads()
+    threads = _apart() or torch.get_num_threads()
     pieces = max(1, min(4 * threads if threads > 1 else 1, count, int(work / 3e5)))
     if pieces == 1:
         kernel(0, count)
@@ -97,7 +112,7 @@ def in_chunks(kernel: Callable[[int, int], object], count: int, work: float = 1e
         except BaseException as error:  # must not leave a thread of OpenMP
             failed.append(error)
 
-    if _team is not None and not _apart:
+    if _team is not None and not _apart():
         _team(_Task(take), None, min(threads, pieces), 0)
     else:
         _in_python_threads(take, min(threads, pieces) - 1)
