@@ -135,7 +135,7 @@ class KernelSinkhorn(torch.autograd.Function):
             _one_by_one(given, shifts, stop, rest, work)
         ctx.hard = Hard.solve(given, stop, P, used, iterations) if seen[scaling.HARD] else None
         report.append(bool(seen[scaling.FORBIDDEN]))
-        ctx.given, ctx.easy, ctx.settings = given, (u, v, used, seen), (samples, noise, iterations, tolerance)
+        ctx.given, ctx.easy, ctx.settings = given, (u, v, used, seen), (samples, noise, iterations)
         ctx.save_for_backward(scores, beta, soft)
         return soft
 
@@ -143,7 +143,11 @@ class KernelSinkhorn(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         scores, beta, soft = ctx.saved_tensors
         if torch.is_grad_enabled():
-            to_scores, to_beta = _differentiable(scores, beta, grads[0], soft.shape, *ctx.settings[1:])
+            used = abs(ctx.easy[2])
+            if ctx.hard is not None:
+                used[ctx.hard.which] = ctx.hard.used
+            counts = torch.from_numpy(used).reshape(soft.shape[:-2])
+            to_scores, to_beta = _differentiable(scores, beta, grads[0], counts, *ctx.settings[1:])
         else:
             to_scores, to_beta = _backward(ctx, scores, beta if ctx.needs_input_grad[1] else None, soft, grads[0])
         return to_scores, to_beta, None, None, None, None, None
@@ -212,12 +216,9 @@ class Hard:
 
 
 def _differentiable(
-    scores: Tensor, beta: Tensor | None, grad: Tensor, shape: tuple[int, ...], noise: Noise, iterations: int,
-    tolerance: float | None,
-) -> tuple[Tensor, Tensor | None]:  # fmt: skip
+    scores: Tensor, beta: Tensor | None, grad: Tensor, used: Tensor, noise: Noise, iterations: int
+) -> tuple[Tensor, Tensor | None]:
     """The gradient as a function that can be differentiated again, through the plain loop."""
-    if tolerance is not None:
-        raise RuntimeError("Second derivatives need a fixed number of iterations: call sinkhorn without a tolerance.")
     with torch.enable_grad():
-        logits = scores.expand(shape) if beta is None else Perturb.apply(scores, beta, shape, noise)
-    return second_order([scores, beta], logits, iterations, grad)
+        logits = scores.expand(grad.shape) if beta is None else Perturb.apply(scores, beta, grad.shape, noise)
+    return second_order([scores, beta], logits, iterations, grad, used if bool((used < iterations).any()) else None)

@@ -9,37 +9,52 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from .noise import Noise, gumbel
 
 
-def plain_sinkhorn(scores: Float[Tensor, "*batch n n"], iterations: int) -> Float[Tensor, "*batch n n"]:
-    """Rows, then columns, ``iterations`` times, by log-softmax; autograd keeps every intermediate matrix."""
-    for _ in range(iterations):
+def plain_sinkhorn(
+    scores: Float[Tensor, "*batch n n"], iterations: int, used: Int[Tensor, "*batch"] | None = None
+) -> Float[Tensor, "*batch n n"]:
+    """Rows, then columns, ``iterations`` times, by log-softmax; autograd keeps every intermediate matrix.
+
+    ``used`` is for each matrix after how many iterations it was left alone.
+    """
+    for t in range(iterations):
+        before = scores
         scores = scores - scores.logsumexp(-1, keepdim=True)
         scores = scores - scores.logsumexp(-2, keepdim=True)
+        if used is not None:
+            scores = torch.where((used > t)[..., None, None], scores, before)
     return scores.exp()
 
 
 class TorchSinkhorn(torch.autograd.Function):
-    r"""$f_t = -\mathrm{LSE}_j(L + g_{t-1})$, $g_t = -\mathrm{LSE}_i(L + f_t)$, $P = \exp(L + f_T + g_T)$."""
+    r"""$f_t = -\mathrm{LSE}_j(L + g_{t-1})$, $g_t = -\mathrm{LSE}_i(L + f_t)$, $P = \exp(L + f_T + g_T)$.
+
+    With a tolerance each matrix stops as soon as its own rows sum to 1, and ``used`` says when.
+    """
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, iterations: int, tolerance: float | None) -> Tensor:
         f = torch.zeros_like(scores[..., :1])
         g = torch.zeros_like(scores[..., :1, :])
         steps: list[tuple[Tensor, Tensor]] = []
-        soft = scores
-        for _ in range(iterations):
-            f = -(scores + g).logsumexp(-1, keepdim=True)
-            g = -(scores + f).logsumexp(-2, keepdim=True)
+        used = None if tolerance is None else torch.full(scores.shape[:-2], iterations, device=scores.device)
+        for t in range(iterations):
+            going = None if used is None else (used > t)[..., None, None]
+            f = _where(going, -(scores + g).logsumexp(-1, keepdim=True), f)
+            g = _where(going, -(scores + f).logsumexp(-2, keepdim=True), g)
             steps.append((f, g))
-            if tolerance is not None and _row_error((scores + f + g).exp()) <= tolerance:
-                break
+            if used is not None:
+                done = (((scores + f + g).exp().sum(-1) - 1).abs().amax(-1) <= tolerance) & (used > t)
+                used = torch.where(done, t + 1, used)
+                if bool((used <= t + 1).all()):
+                    break
         soft = (scores + f + g).exp()
-        ctx.steps, ctx.iterations = steps, len(steps)
+        ctx.steps, ctx.used = steps, used
         ctx.save_for_backward(scores, soft)
         return soft
 
@@ -47,30 +62,35 @@ class TorchSinkhorn(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         scores, soft = ctx.saved_tensors
         if torch.is_grad_enabled():  # a second derivative is wanted: differentiate the plain loop
-            return second_order([scores], scores, ctx.iterations, grads[0])[0], None, None
+            return second_order([scores], scores, len(ctx.steps), grads[0], ctx.used)[0], None, None
         weighted = grads[0] * soft
         total = weighted
         f_bar = weighted.sum(-1, keepdim=True)
         g_bar = weighted.sum(-2, keepdim=True)
-        for t in range(ctx.iterations - 1, -1, -1):
+        for t in range(len(ctx.steps) - 1, -1, -1):
+            going = None if ctx.used is None else (ctx.used > t)[..., None, None]
             f, g = ctx.steps[t]
-            columns = (scores + f + g).exp()  # after the column step of iteration t
-            f_bar = f_bar - (columns * g_bar).sum(-1, keepdim=True)
-            total = total - columns * g_bar
+            columns = (scores + f + g).exp() * g_bar  # after the column step of iteration t
+            pulled = f_bar - columns.sum(-1, keepdim=True)
             before = ctx.steps[t - 1][1] if t else torch.zeros_like(g)
-            rows = (scores + f + before).exp()  # after its row step
-            total = total - rows * f_bar
-            g_bar = -(rows * f_bar).sum(-2, keepdim=True)
-            f_bar = torch.zeros_like(f_bar)
+            rows = (scores + f + before).exp() * pulled  # after its row step
+            total = _where(going, total - columns - rows, total)
+            g_bar = _where(going, -rows.sum(-2, keepdim=True), g_bar)
+            f_bar = _where(going, torch.zeros_like(f_bar), f_bar)
         return total, None, None
 
 
+def _where(going: Tensor | None, new: Tensor, old: Tensor) -> Tensor:
+    """The new value for matrices that go on; None stands for all of them."""
+    return new if going is None else torch.where(going, new, old)
+
+
 def second_order(
-    inputs: list[Tensor | None], logits: Tensor, iterations: int, grad: Tensor
+    inputs: list[Tensor | None], logits: Tensor, iterations: int, grad: Tensor, used: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
     """Gradients of the inputs that can themselves be differentiated, at the memory cost of the plain loop."""
     with torch.enable_grad():
-        again = plain_sinkhorn(logits, iterations)
+        again = plain_sinkhorn(logits, iterations, used)
     wanted = [x for x in inputs if x is not None and x.requires_grad]
     found = iter(torch.autograd.grad(again, wanted, grad, create_graph=True))
     return tuple(next(found) if x is not None and x.requires_grad else None for x in inputs)  # pyright: ignore[reportReturnType]
@@ -108,7 +128,3 @@ def _noisy(scores: Tensor, shape: tuple[int, ...], noise: Noise) -> Tensor:
     n, batch = scores.shape[-1], scores.shape[:-2].numel()
     numbers = noise.numbers(torch.Size(shape[:-2]).numel(), batch, scores.device)
     return scores + noise.scale * gumbel(numbers, n, noise.key, scores.dtype).reshape(shape)
-
-
-def _row_error(soft: Tensor) -> float:
-    return float((soft.sum(-1) - 1).abs().amax()) if soft.numel() else 0.0

@@ -23,7 +23,7 @@ WIDTH = 8
 FLAGS = ("reassoc", "contract", "nsz", "arcp")
 
 
-class _Emit:
+class Emit:
     """An LLVM builder with the few things the loops below need."""
 
     def __init__(self, context: Any, builder: Any, real: Any) -> None:
@@ -139,7 +139,7 @@ class _Emit:
 
 
 def _four_rows(
-    emit: _Emit, rows: list[Any], n: Any, other: Any, sums: Any, weigh: Callable[[Any], Any], row: Any, fresh: Any
+    emit: Emit, rows: list[Any], n: Any, other: Any, sums: Any, weigh: Callable[[Any], Any], row: Any, fresh: Any
 ) -> None:
     """found = X v for four rows of X, w = weigh(found), sums += X^T w with the rows from ``fresh`` on."""
     parts = [[emit.zero(kind) for kind in emit.kinds] for _ in rows]
@@ -174,7 +174,7 @@ def sweep_four(typing, K, row, v, totals, u, sums, n, fresh):
     """For rows row..row+3: totals = K v, u = 1 / totals; and sums += K^T u with those from ``fresh`` on."""
 
     def generate(context, builder, signature, arguments):
-        emit = _Emit(context, builder, K.dtype)
+        emit = Emit(context, builder, K.dtype)
         first, n_ = arguments[1], arguments[6]
         other, out_totals, out, to = (emit.data(v, arguments[k]) for k in (2, 3, 4, 5))
 
@@ -195,7 +195,7 @@ def pull_four(typing, P, row, s, a, f, r, sums, n, fresh):
     """For rows row..row+3: r = -a (f + a (P s)); and sums += P^T r with those from ``fresh`` on."""
 
     def generate(context, builder, signature, arguments):
-        emit = _Emit(context, builder, P.dtype)
+        emit = Emit(context, builder, P.dtype)
         first, n_ = arguments[1], arguments[7]
         other, scale, begin, out, to = (emit.data(s, arguments[k]) for k in (2, 3, 4, 5, 6))
 
@@ -217,7 +217,7 @@ def four_gradient_rows(typing, D, P, G, row, a, s, r, c, iterations, n):
     """Rows row..row+3 of D = P (G + sum_t a_t s_t^T + r_t c_t^T); a, s, r, c are (T, n)."""
 
     def generate(context, builder, signature, arguments):
-        emit = _Emit(context, builder, P.dtype)
+        emit = Emit(context, builder, P.dtype)
         first, steps, width = arguments[3], arguments[8], arguments[9]
         out, soft, grad = (
             emit.rows(kind, value, first, width) for kind, value in zip((D, P, G), arguments[:3], strict=True)
@@ -253,7 +253,7 @@ def extremes(typing, x, first, n):
     """The smallest and the largest of x[first : first + n], x flat; NaN is not seen."""
 
     def generate(context, builder, signature, arguments):
-        emit = _Emit(context, builder, x.dtype)
+        emit = Emit(context, builder, x.dtype)
         data = builder.gep(emit.data(x, arguments[0]), [arguments[1]])
         start = builder.load(data)
         found = []
@@ -285,7 +285,7 @@ def lower_row(typing, K, row, top, n):
     """K[row] -= top."""
 
     def generate(context, builder, signature, arguments):
-        emit = _Emit(context, builder, K.dtype)
+        emit = Emit(context, builder, K.dtype)
         target = emit.rows(K, arguments[0], arguments[1], arguments[3])[0]
 
         def change(_, kind, x):
@@ -302,7 +302,7 @@ def scale_row(typing, K, row, factor, v, n):
     """K[row] *= factor * v."""
 
     def generate(context, builder, signature, arguments):
-        emit = _Emit(context, builder, K.dtype)
+        emit = Emit(context, builder, K.dtype)
         target, other = emit.rows(K, arguments[0], arguments[1], arguments[4])[0], emit.data(v, arguments[3])
 
         def change(j, kind, x):

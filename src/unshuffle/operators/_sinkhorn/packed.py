@@ -16,11 +16,11 @@ from numba.core import cgutils
 
 from ...compute.jit import njit
 from ...compute.vector_math import exp_below
-from .lanes import FLAGS, WIDTH, _Emit, intrinsic
-from .scaling import FORBIDDEN, HARD, PACKED, _bounds, logits, new_words, number_of, reach, shift_columns, spend
+from .lanes import FLAGS, WIDTH, Emit, intrinsic
+from .scaling import FORBIDDEN, HARD, PACKED, bounds, logits, new_words, number_of, reach, shift_columns, spend
 
 
-def _rows(emit: _Emit, X: Any, n: Any, v: Any, sums: Any, weigh: Callable[[Any, Any], Any]) -> None:
+def _rows(emit: Emit, X: Any, n: Any, v: Any, sums: Any, weigh: Callable[[Any, Any], Any]) -> None:
     """For each row i: acc = sum_j X_ij v_j, w = weigh(i, acc), sums_j += X_ij w."""
     b, eight = emit.builder, emit.number(WIDTH)
     with cgutils.for_range(b, n, intp=emit.index) as row:
@@ -42,7 +42,7 @@ def packed_center(typing, X, n):
     """X_ij -= max_j X_ij."""
 
     def generate(context, builder, signature, arguments):
-        emit = _Emit(context, builder, X.dtype)
+        emit = Emit(context, builder, X.dtype)
         b, x, n_, eight = builder, emit.data(X, arguments[0]), arguments[1], emit.number(WIDTH)
         with cgutils.for_range(b, n_, intp=emit.index) as row:
             line = b.mul(row.index, b.mul(n_, eight))
@@ -64,7 +64,7 @@ def packed_sweep(typing, X, n, v, totals, u, sums):
     """totals = X v, u = 1 / totals, sums += X^T u."""
 
     def generate(context, builder, signature, arguments):
-        emit = _Emit(context, builder, X.dtype)
+        emit = Emit(context, builder, X.dtype)
         x, start, out_totals, out, to = (emit.data(X, arguments[k]) for k in (0, 2, 3, 4, 5))
 
         def weigh(i, total):
@@ -84,7 +84,7 @@ def packed_pull(typing, X, n, s, a, first, r, sums):
     """r = -a (first + a (X s)), sums += X^T r."""
 
     def generate(context, builder, signature, arguments):
-        emit = _Emit(context, builder, X.dtype)
+        emit = Emit(context, builder, X.dtype)
         x, start, scale, begin, out, to = (emit.data(X, arguments[k]) for k in (0, 2, 3, 4, 5, 6))
 
         def weigh(i, total):
@@ -105,7 +105,7 @@ def packed_gradient(typing, D, P, G, n, a, s, r, c, iterations):
     """D = P (G + sum_t a_t s_t^T + r_t c_t^T); a, s, r, c are flat (T, n, 8)."""
 
     def generate(context, builder, signature, arguments):
-        emit = _Emit(context, builder, P.dtype)
+        emit = Emit(context, builder, P.dtype)
         b, n_, steps = builder, arguments[3], arguments[8]
         out, soft, grad, left, x, right, y = (emit.data(P, arguments[k]) for k in (0, 1, 2, 4, 5, 6, 7))
         width = b.mul(n_, emit.number(WIDTH))
@@ -131,7 +131,7 @@ def packed_gradient(typing, D, P, G, n, a, s, r, c, iterations):
     return types.void(D, P, G, n, a, s, r, c, iterations), generate
 
 
-def _transposed(emit: _Emit, rows: list[Any]) -> list[Any]:
+def _transposed(emit: Emit, rows: list[Any]) -> list[Any]:
     """The 8 x 8 transpose of eight vectors: three rounds that swap ever larger blocks off the diagonal."""
     for d in (1, 2, 4):
         low = ir.Constant(
@@ -146,7 +146,7 @@ def _transposed(emit: _Emit, rows: list[Any]) -> list[Any]:
     return rows
 
 
-def _copy_transposed(emit: _Emit, separate: Any, packed: Any, count: Any, pack: bool) -> None:
+def _copy_transposed(emit: Emit, separate: Any, packed: Any, count: Any, pack: bool) -> None:
     """Between eight matrices one after the other and one packed, 64 numbers at a time; the last block may overlap."""
     b, eight = emit.builder, emit.number(WIDTH)
     last = b.sub(count, eight)
@@ -165,7 +165,7 @@ def packed_from(typing, matrices, X, count):
     """X (count, 8) from matrices (8, count); count >= 8."""
 
     def generate(context, builder, signature, arguments):
-        emit = _Emit(context, builder, X.dtype)
+        emit = Emit(context, builder, X.dtype)
         _copy_transposed(emit, emit.data(matrices, arguments[0]), emit.data(X, arguments[1]), arguments[2], True)
         return context.get_dummy_value()
 
@@ -177,7 +177,7 @@ def packed_into(typing, X, matrices, count):
     """matrices (8, count) from X (count, 8); count >= 8."""
 
     def generate(context, builder, signature, arguments):
-        emit = _Emit(context, builder, X.dtype)
+        emit = Emit(context, builder, X.dtype)
         _copy_transposed(emit, emit.data(matrices, arguments[1]), emit.data(X, arguments[0]), arguments[2], False)
         return context.get_dummy_value()
 
@@ -189,7 +189,7 @@ def packed_scale(typing, X, n, u, v):
     """X_ij *= u_i v_j."""
 
     def generate(context, builder, signature, arguments):
-        emit = _Emit(context, builder, X.dtype)
+        emit = Emit(context, builder, X.dtype)
         b, eight = builder, emit.number(WIDTH)
         x, left, right = (emit.data(X, arguments[k]) for k in (0, 2, 3))
         with cgutils.for_range(b, arguments[1], intp=emit.index) as row:
@@ -230,9 +230,9 @@ def _iterate(X, n, u, v, totals, sums, limits):
         for j in range(width):
             sums[j] = 0
         packed_sweep(X, n, v[t], totals, u[t], sums)
-        low, most_row = _bounds(totals)
+        low, most_row = bounds(totals)
         least_row = min(least_row, low)
-        low, most_column = _bounds(sums)
+        low, most_column = bounds(sums)
         least_column = min(least_column, low)
         if not (min(least_row, least_column) > limits[0] and max(most_row, most_column) < limits[1]):
             return False

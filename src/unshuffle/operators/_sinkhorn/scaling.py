@@ -242,7 +242,7 @@ def _gather(sums, n):
 
 
 @njit(fastmath={"nnan", "nsz", "reassoc"})
-def _bounds(x):
+def bounds(x):
     """Smallest and largest entry; NaN is not seen."""
     return extremes(x, 0, x.size)
 
@@ -276,9 +276,9 @@ def _iterate(K, u, v, totals, sums, tolerance, limits):
             if worst <= tolerance:
                 used = t
                 break
-        low, most_row = _bounds(totals)
+        low, most_row = bounds(totals)
         least_row = min(least_row, low)
-        low, most_column = _bounds(sums[:n])
+        low, most_column = bounds(sums[:n])
         least_column = min(least_column, low)
         # a NaN anywhere in K is in one of the totals and so in each of the sums
         if (
