@@ -45,7 +45,7 @@ def njit(function: Callable[..., Any] | None = None, *, fastmath: bool | set[str
         "error_model": "numpy",
     }
     try:
-        kernel = numba.njit(cache=True, **options)(function)  # pyright: ignore[reportPossiblyUnboundVariable]
+        kernel: Any = numba.njit(cache=True, **options)(function)  # pyright: ignore[reportPossiblyUnboundVariable]
     except RuntimeError:  # no writable place for the cache: compile in every process
         return numba.njit(**options)(function)  # pyright: ignore[reportPossiblyUnboundVariable]
     # numba itself would compare the content of the function's own file alone, and no flags

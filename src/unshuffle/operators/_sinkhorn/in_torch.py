@@ -48,7 +48,7 @@ class TorchSinkhorn(torch.autograd.Function):
             f = _where(going, -(scores + g).logsumexp(-1, keepdim=True), f)
             g = _where(going, -(scores + f).logsumexp(-2, keepdim=True), g)
             steps.append((f, g))
-            if used is not None:
+            if used is not None and tolerance is not None:
                 done = (((scores + f + g).exp().sum(-1) - 1).abs().amax(-1) <= tolerance) & (used > t)
                 used = torch.where(done, t + 1, used)
                 if bool((used <= t + 1).all()):
