@@ -20,9 +20,10 @@ from unshuffle.metrics import (
     optimality_gap,
     order_tau,
     perfect_accuracy,
+    placements,
     tour_kendall_tau,
 )
-from unshuffle.operators.permutation import inverse
+from unshuffle.operators.permutation import inverse, kendall_tau
 from unshuffle.structure.layouts import Grid
 
 
@@ -115,3 +116,21 @@ def test_mask_only_as_in_the_paper(side, anchors, paper):
 def test_mask_only_refuses_more_anchors_than_items():
     with pytest.raises(BadInput):
         mask_only_tau(4, 5)
+
+
+def test_placements_count_items_at_positions():
+    truth = torch.tensor([0, 1, -1, 3])
+    found = placements(torch.tensor([[0, 1, -1, 3], [0, -1, 2, -1], [-1, -1, -1, -1]]), truth.expand(3, 4))
+    assert found.precision.tolist() == [1.0, 0.5, 0.0]
+    assert found.recall.tolist() == pytest.approx([1.0, 1 / 3, 0.0])
+    assert found.f1.tolist() == pytest.approx([1.0, 0.4, 0.0])
+    nobody = torch.tensor([-1, -1])
+    assert placements(nobody, nobody).f1 == 1
+
+
+def test_tau_of_orders_with_gaps_is_that_of_the_items_in_both():
+    truth, found = torch.tensor([0, 1, 2, 3, 4]), torch.tensor([4, 1, -1, 3, 0])
+    kept = torch.tensor([0, 1, 3, 4])
+    there = torch.tensor([4, 1, 3, 0])  # where 0, 1, 3, 4 stand
+    assert order_tau(found, truth) == pytest.approx(float(kendall_tau(kept, there)))
+    assert float(kendall_tau(torch.tensor([0, -1, 2, 1]), torch.tensor([0, 5, 1, 2]))) == pytest.approx(1 / 3)

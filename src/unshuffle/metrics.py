@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -17,9 +19,14 @@ PerList = Float[Tensor, "*batch"]
 def order_tau(order: Order, truth: Order) -> PerList:
     """Kendall tau of the *places* of the items: 1 for the same order, -1 for the reversed one.
 
-    The orders themselves are lists of labels, and tau of labels changes when the items are renamed; ranks do not.
+    The orders themselves are lists of labels, and tau of labels changes when the items are renamed; ranks do not. Items that
+    have no place in one of the two do not count.
     """
-    return kendall_tau(inverse(order), inverse(truth)).float()
+    _right(order, truth)  # of one length
+    items = max((int(o.max()) + 1 for o in (order, truth) if o.numel()), default=0)
+    if items == order.shape[-1]:
+        return kendall_tau(inverse(order), inverse(truth)).float()
+    return kendall_tau(inverse(order, items), inverse(truth, items)).float()
 
 
 def canonical_tour(order: Order) -> Order:
@@ -50,6 +57,23 @@ def direct_accuracy(order: Order, truth: Order) -> PerList:
 def perfect_accuracy(order: Order, truth: Order) -> PerList:
     """1 where every item is in place, else 0; its mean over puzzles is the share of perfect reconstructions."""
     return _right(order, truth).all(-1).float()
+
+
+class Placements(NamedTuple):
+    """How well an order knows which items have a place and where: a placement is an item at a position."""
+
+    precision: PerList
+    recall: PerList
+    f1: PerList
+
+
+def placements(order: Order, truth: Order) -> Placements:
+    """Precision, recall and F1 of the placements; positions with -1 are empty. Without any placement to find, all are 1."""
+    right = (_right(order, truth) & (truth >= 0)).sum(-1).float()
+    made, true = (order >= 0).sum(-1), (truth >= 0).sum(-1)
+    none = (made + true) == 0
+    precision, recall = (torch.where(none, 1.0, right / count.clamp_min(1)) for count in (made, true))
+    return Placements(precision, recall, torch.where(none, 1.0, 2 * right / (made + true).clamp_min(1)))
 
 
 def _right(order: Order, truth: Order) -> Bool[Tensor, "*batch n"]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
 import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
@@ -13,35 +17,77 @@ from ..compute.threads import in_chunks
 from ..compute.transforms import outside_graphs
 from ..errors import BadInput
 from ..shapes import Mask, Order, Scores
-from .permutation import square
+from .partial import Reject, kept, prices
+from .permutation import rectangle
 
 
 @outside_graphs
-def assign(scores: Scores, allowed: Mask | None = None) -> Order:
+def assign(
+    scores: Scores, allowed: Mask | None = None, *, reject: Reject | None = None, keep: int | None = None
+) -> Order:
     """The order that maximises the sum of ``scores[order[j], j]`` (Hungarian), for each matrix of the batch.
 
     Give scores or log P, never P itself: the best permutation for P differs from the most likely one. Entries that are
-    -inf or not ``allowed`` are never used.
+    -inf or not ``allowed`` are never used. With fewer items than positions (m < n) the positions left over are -1; with
+    more, the items left over are not in the order.
+
+    With ``reject`` (a number, one per item, or a pair for items and positions, in units of the scores) any item may be left out and
+    any position stay empty: what is maximised is the sum of the scores of what is placed, plus the price of every item left
+    out, plus the price of every position left empty. ``keep`` asks for exactly that many placements.
     """
-    square(scores)
+    rectangle(scores)
     open_scores = masked(scores.detach(), allowed)
-    flat = open_scores.reshape(-1, *scores.shape[-2:])
+    gain = open_scores if reject is None else open_scores - sum(prices(reject, open_scores))
+    flat = gain.reshape(-1, *scores.shape[-2:])
     cost = -flat.cpu().numpy().astype(np.float64, copy=False)
     if np.isnan(cost).any():
         raise BadInput(f"Scores must not be NaN, but {_where_nan(cost)}.")
-    orders = np.empty(cost.shape[:2], np.int64)
-    n = cost.shape[-1]
-    in_chunks(lambda low, high: _assign(cost, orders, low, high), len(cost), 3.0 * n * cost.size)
-    return torch.from_numpy(orders).reshape(open_scores.shape[:-1]).to(scores.device)
+    count = None if keep is None else kept(keep, scores)
+    best = _whole if reject is None and keep is None else partial(_exactly, count) if count is not None else _worthwhile
+    orders = np.full((len(cost), cost.shape[-1]), -1, np.int64)
+    work = 3.0 * max(cost.shape[-2:], default=1) * cost.size
+    in_chunks(lambda low, high: _assign(best, cost, orders, low, high), len(cost), work)
+    return torch.from_numpy(orders).reshape(*gain.shape[:-2], gain.shape[-1]).to(scores.device)
 
 
-def _assign(cost: np.ndarray, orders: np.ndarray, low: int, high: int) -> None:
+Pairing: TypeAlias = tuple[np.ndarray, np.ndarray]
+
+
+def _assign(best: Callable[[np.ndarray], Pairing], cost: np.ndarray, orders: np.ndarray, low: int, high: int) -> None:
     for k in range(low, high):
         try:
-            items, positions = linear_sum_assignment(cost[k])
-        except ValueError:  # scipy's word for "no perfect matching"
-            raise BadInput(why_infeasible(cost[k] < np.inf, k if len(cost) > 1 else None)) from None
+            items, positions = best(cost[k])
+        except ValueError as error:  # scipy's word for "no perfect matching"
+            own = isinstance(error, BadInput)
+            raise error if own else BadInput(why_infeasible(cost[k] < np.inf, k if len(cost) > 1 else None)) from None
         orders[k, positions] = items
+
+
+def _whole(cost: np.ndarray) -> Pairing:
+    """Every item has a place, or every position an item, whichever there are fewer of."""
+    return linear_sum_assignment(cost)
+
+
+def _worthwhile(cost: np.ndarray) -> Pairing:
+    """Only placements that are worth more than being left out: what costs more than nothing may as well cost nothing."""
+    items, positions = linear_sum_assignment(np.minimum(cost, 0.0))
+    worth = cost[items, positions] < 0
+    return items[worth], positions[worth]
+
+
+def _exactly(count: int, cost: np.ndarray) -> Pairing:
+    """The best ``count`` placements: the square problem with n - k dummy items and m - k dummy positions that avoid each other."""
+    m, n = cost.shape
+    padded = np.zeros((m + n - count, m + n - count))
+    padded[:m, :n] = cost
+    padded[m:, n:] = np.inf
+    try:
+        items, positions = linear_sum_assignment(padded)
+    except ValueError:
+        most = int((maximum_bipartite_matching(csr_array(cost < np.inf), perm_type="column") >= 0).sum())
+        raise BadInput(f"keep={count} placements are impossible: the mask lets at most {most} be made.") from None
+    placed = (items < m) & (positions < n)
+    return items[placed], positions[placed]
 
 
 def masked(scores: Tensor, allowed: Tensor | None, floor: float = -torch.inf) -> Tensor:
@@ -59,24 +105,28 @@ def masked(scores: Tensor, allowed: Tensor | None, floor: float = -torch.inf) ->
 
 
 def why_infeasible(allowed: np.ndarray, matrix: int | None = None) -> str:
-    """One sentence on why no permutation fits the mask, or an empty string if one does."""
+    """One sentence on why no order fits the mask (items x positions), or an empty string if one does.
+
+    Every item must have a place if there are not more of them than positions, and every position an item if there are not fewer.
+    """
     where = "" if matrix is None else f" of matrix {matrix}"
+    m, n = allowed.shape
     rows = np.flatnonzero(~allowed.any(axis=1))
-    if rows.size:
+    if rows.size and m <= n:
         return f"No order is possible: row {rows[0]}{where} (an item) has no allowed position."
     columns = np.flatnonzero(~allowed.any(axis=0))
-    if columns.size:
+    if columns.size and m >= n:
         return f"No order is possible: column {columns[0]}{where} (a position) has no allowed item."
-    match = maximum_bipartite_matching(csr_array(allowed), perm_type="column")
+    who, what, lines = ("items", "positions", allowed) if m <= n else ("positions", "items", allowed.T)
+    match = maximum_bipartite_matching(csr_array(lines), perm_type="column")
     if (match >= 0).all():
         return ""
-    row = int(np.flatnonzero(match < 0)[0])
-    crowd = _hall_violator(allowed, match, row)
-    reach = int(allowed[sorted(crowd)].any(axis=0).sum())
+    crowd = _hall_violator(lines, match, int(np.flatnonzero(match < 0)[0]))
+    reach = int(lines[sorted(crowd)].any(axis=0).sum())
     few = sorted(crowd)[:6]
     return (
-        f"No order is possible: the {len(crowd)} items {few}{'...' if len(crowd) > 6 else ''}{where} "
-        f"have only {reach} allowed positions between them."
+        f"No order is possible: the {len(crowd)} {who} {few}{'...' if len(crowd) > 6 else ''}{where} "
+        f"have only {reach} allowed {what} between them."
     )
 
 

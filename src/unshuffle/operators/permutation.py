@@ -6,21 +6,21 @@ import math
 
 import numpy as np
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from ..compute.threads import in_chunks
 from ..compute.transforms import outside_graphs
-from ..errors import BadInput, shown
+from ..errors import BadInput, shown, whole
 from ..shapes import Mask, Order, SoftPermutation
 from .kendall import tau_kernel
 
 EPS = 1e-8  # the paper's clamp inside the entropy
 
 
-def reorder(soft: SoftPermutation, items: Float[Tensor, "*#batch n *d"]) -> Tensor:
-    """``P^T X``: what stands, softly, at each position. ``items`` is (..., n) or (..., n, d)."""
-    square(soft, "A soft permutation")
+def reorder(soft: SoftPermutation, items: Float[Tensor, "*#batch m *d"]) -> Tensor:
+    """``P^T X``: what stands, softly, at each position. ``items`` is (..., m) or (..., m, d), for m items."""
+    rectangle(soft, "A soft permutation")
     if not isinstance(items, Tensor) or (items.dtype != soft.dtype and not torch.is_autocast_enabled(soft.device.type)):
         kind = items.dtype if isinstance(items, Tensor) else type(items).__name__
         raise BadInput(f"The items must be a {soft.dtype} tensor like the soft permutation, not {kind}.")
@@ -31,20 +31,44 @@ def reorder(soft: SoftPermutation, items: Float[Tensor, "*#batch n *d"]) -> Tens
     return (items.mT @ soft).mT  # not P^T X: this way round the gradient of P comes out contiguous
 
 
-def inverse(order: Order) -> Order:
-    """The inverse permutation: from "item at each position" to "position of each item" and back."""
-    values, place = torch.sort(whole_numbers(order), dim=-1)
-    if not bool((values == torch.arange(order.shape[-1], device=order.device)).all()):
-        raise BadInput("An order must hold each of 0 ... n-1 exactly once, but this one does not.")
-    return place
+def inverse(order: Order, items: int | None = None) -> Int[Tensor, "*batch items"]:
+    """The inverse permutation: from "item at each position" to "position of each item" and back.
 
-
-def to_matrix(order: Order, dtype: torch.dtype | None = None) -> Float[Tensor, "*batch n n"]:
-    """The hard permutation matrix with ``P[order[j], j] = 1``."""
+    An order may have empty positions (-1), and ``items`` (as many as positions, if it is not said) may be more than there are
+    positions: items that are nowhere in it come back as -1.
+    """
     n = whole_numbers(order).shape[-1]
-    order_of(n, order)
-    one_hot = torch.zeros(*order.shape, n, dtype=dtype or torch.get_default_dtype(), device=order.device)
-    return one_hot.scatter_(-1, order.unsqueeze(-1).long(), 1).transpose(-1, -2)
+    m = n if items is None else whole("items", items, 0)
+    if items is None and (order.numel() == 0 or int(order.min()) >= 0):
+        values, place = torch.sort(order, dim=-1)
+        if not bool((values == torch.arange(n, device=order.device)).all()):
+            raise BadInput("An order must hold each of 0 ... n-1 exactly once, but this one does not.")
+        return place
+    place = torch.full((*order.shape[:-1], m + 1), -1, dtype=order.dtype, device=order.device)
+    positions = torch.arange(n, dtype=order.dtype, device=order.device).expand(order.shape)
+    place.scatter_(-1, _slots(order, m), positions)
+    if int((order >= 0).sum()) != int((place[..., :m] >= 0).sum()):
+        raise BadInput("An order must hold no item twice, but this one does.")
+    return place[..., :m].contiguous()
+
+
+def to_matrix(
+    order: Order, dtype: torch.dtype | None = None, items: int | None = None
+) -> Float[Tensor, "*batch items n"]:
+    """The hard permutation matrix with ``P[order[j], j] = 1``; the column of an empty position (-1) is zero.
+
+    It has a row for each of ``items`` (as many as positions, if it is not said).
+    """
+    m = whole_numbers(order).shape[-1] if items is None else whole("items", items, 1)
+    one_hot = torch.zeros(*order.shape, m + 1, dtype=dtype or torch.get_default_dtype(), device=order.device)
+    return one_hot.scatter_(-1, _slots(order, m).unsqueeze(-1), 1)[..., :m].transpose(-1, -2)
+
+
+def _slots(order: Order, items: int) -> Order:
+    """Item at each position as an index into items + 1 places, the last of them for nobody."""
+    if order.numel() and not -1 <= int(order.min()) <= int(order.max()) < items:
+        raise BadInput(f"An order of {items} items must hold numbers from 0 to {items - 1}, but this one has others.")
+    return torch.where(order < 0, items, order).long()
 
 
 def entropy(soft: SoftPermutation, dim: int = -1, allowed: Mask | None = None) -> Float[Tensor, "*batch n"]:
@@ -82,7 +106,8 @@ def kendall_tau(a: Shaped[Tensor, "*#batch n"], b: Shaped[Tensor, "*#batch n"]) 
     """Kendall's tau-b of paired values, as ``scipy.stats.kendalltau(a, b)``, batched, in O(n log n).
 
     Give it values, ranks (``inverse`` of orders), or an order beside ``arange(n)``; of two orders, where names of items are
-    not numbers to compare, use ``metrics.order_tau``. Undefined (NaN) if either side is constant or shorter than two.
+    not numbers to compare, use ``metrics.order_tau``. In whole numbers -1 stands for nowhere (an item left out): such entries
+    do not count. Undefined (NaN) if either side is constant or shorter than two.
     """
     if not (isinstance(a, Tensor) and isinstance(b, Tensor)) or a.ndim < 1 or b.ndim < 1:
         raise BadInput("Kendall's tau compares two tensors of values, one list in the last dimension of each.")
@@ -90,10 +115,20 @@ def kendall_tau(a: Shaped[Tensor, "*#batch n"], b: Shaped[Tensor, "*#batch n"]) 
         raise BadInput(f"Kendall's tau compares lists of one length, but {a.shape[-1]} and {b.shape[-1]} came.")
     a, b = torch.broadcast_tensors(a, b)
     batch, n = a.shape[:-1], a.shape[-1]
+    missing = _nowhere(a) | _nowhere(b)
+    if bool(missing.any()):
+        lists = zip(a.reshape(-1, n), b.reshape(-1, n), ~missing.reshape(-1, n), strict=True)
+        return torch.stack([kendall_tau(x[here], y[here]) for x, y, here in lists]).reshape(batch)
     x, y = (_dense_ranks(t.reshape(-1, n)) for t in (a, b))
     tau = np.empty(x.shape[0])
     in_chunks(lambda low, high: tau_kernel(x, y, tau, low, high), x.shape[0], 50.0 * x.size)
     return torch.from_numpy(tau).reshape(batch).to(a.device)
+
+
+def _nowhere(places: Tensor) -> Tensor:
+    if places.is_floating_point() or places.dtype == torch.bool:
+        return torch.zeros(places.shape, dtype=torch.bool, device=places.device)
+    return places == -1
 
 
 def _dense_ranks(values: Shaped[Tensor, "lists n"]) -> np.ndarray:
@@ -126,10 +161,28 @@ def order_of(n: int, order: Tensor) -> Tensor:
 
 def square(scores: Tensor, what: str = "Scores") -> Tensor:
     """The same scores if they are floating point (..., n, n) with n >= 1; otherwise one sentence."""
-    if not isinstance(scores, Tensor):
-        raise BadInput(f"{what} must be a torch tensor, not {type(scores).__name__}; torch.as_tensor makes one.")
+    _tensor(scores, what)
     if scores.ndim < 2 or scores.shape[-1] != scores.shape[-2] or scores.shape[-1] == 0:
         raise BadInput(f"{what} must have shape (..., n, n) with n >= 1, not {tuple(scores.shape)}.")
+    return _real(scores, what)
+
+
+def rectangle(scores: Tensor, what: str = "Scores") -> Tensor:
+    """The same scores if they are floating point (..., items, positions), at least one of each; otherwise one sentence."""
+    _tensor(scores, what)
+    if scores.ndim < 2 or 0 in scores.shape[-2:]:
+        raise BadInput(
+            f"{what} must have shape (..., items, positions) with at least one of each, not {tuple(scores.shape)}."
+        )
+    return _real(scores, what)
+
+
+def _tensor(scores: Tensor, what: str) -> None:
+    if not isinstance(scores, Tensor):
+        raise BadInput(f"{what} must be a torch tensor, not {type(scores).__name__}; torch.as_tensor makes one.")
+
+
+def _real(scores: Tensor, what: str) -> Tensor:
     if scores.dtype not in (torch.float32, torch.float64):
         raise BadInput(f"{what} must be float32 or float64, not {scores.dtype}.")
     return scores
