@@ -89,7 +89,7 @@ def one(path: Path, columns: int, rows: int, seed: int) -> dict:
         "perfect": float(perfect_accuracy(found.order, truth)),
         "direct up to identical tiles": float(right.float().mean()),
         "direct to expect at best": len(group.unique()) / grid.n,  # of each set of identical tiles one, by chance
-        "anneal only: direct": float(direct_accuracy(at_border(plain.orders[0], grid, seams), truth)),
+        "anneal only: direct": float(direct_accuracy(at_border(plain.order, grid, seams), truth)),
         "seconds": seconds,
         "core seconds": core_seconds,
         "identical tiles": int((torch.bincount(group)[group] > 1).sum()),

@@ -53,12 +53,12 @@ def one(loss: Callable[[Tensor], Tensor], items: Tensor, seed: int) -> dict:
     shuffle = torch.randperm(len(items), generator=torch.Generator().manual_seed(seed))
     truth, worked = us.inverse(shuffle), time.process_time()
     found = us.solve(loss, items=items[shuffle], seed=seed, polish=True)
-    polished = found.order if found.polished_order is None else found.polished_order
+    polished = found.best_order
     return {
         "seed": seed,
         "loss of the true order": float(loss(items)),
         "loss": found.energy,
-        "polished loss": found.polished_energy,
+        "polished loss": found.best_energy,
         "tau": abs(float(us.kendall_tau(found.order, truth))),
         "polished tau": abs(float(us.kendall_tau(polished, truth))),
         "core seconds": time.process_time() - worked,

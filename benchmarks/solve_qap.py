@@ -71,7 +71,7 @@ def measure(instance: tuple[np.ndarray, np.ndarray, float | None], seed: int) ->
     began = time.perf_counter()
     theirs = scipy_best(A, B)
     their_seconds = time.perf_counter() - began
-    polished = solution.polished_energy
+    polished = solution.best_energy
     values = {"ours": solution.energy, "polished": solution.energy if polished is None else polished, "scipy": theirs}
     best = min(values.values()) if best is None else best
     gaps = {name: round(100 * (value / best - 1), 3) for name, value in values.items()}

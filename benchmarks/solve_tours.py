@@ -56,7 +56,7 @@ def measure(cost: torch.Tensor, best: float, seed: int) -> dict[str, float]:
     lengths = {
         "ours": solution.energy,
         "polished_1": float(ring.energy(improve_tour(solution.order, cost), cost)),
-        "polished": solution.polished_energy,
+        "polished": solution.best_energy,
         "nn": float(plain[:runs].min()),
         "nn_polished": float(improved[:runs].min()),
         "nn_polished_26": float(improved.min()),

@@ -15,12 +15,12 @@ generator = torch.Generator().manual_seed(4)
 centres = torch.rand(6, 2, generator=generator)
 points = (centres.repeat(15, 1) + 0.07 * torch.randn(90, 2, generator=generator)).double()
 found = us.solve(us.Cycle(90), cost=torch.cdist(points, points), polish=True)
-print(f"90 points in {found.seconds:.1f} s: length {found.energy:.3f}, after local search {found.polished_energy:.3f}")
+print(f"90 points in {found.seconds:.1f} s: length {found.energy:.3f}, after local search {found.best_energy:.3f}")
 
 figure = Figure(figsize=(8.5, 4.2), layout="constrained")
 tours = {
     f"annealed: {found.energy:.3f}": found.order,
-    f"and polished: {found.polished_energy:.3f}": found.polished_order,
+    f"and polished: {found.best_energy:.3f}": found.best_order,
 }
 for axes, (name, order) in zip(figure.subplots(1, 2), tours.items(), strict=True):
     ring = points[torch.cat((order, order[:1]))]

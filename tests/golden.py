@@ -124,8 +124,8 @@ def solution(found: us.Solution) -> dict[str, Any]:
         "status": found.status,
         "steps": len(found.history),
         "last step": [exact(x) for step in found.history[-1:] for x in (step.beta, step.energy, step.entropy)],
-        "polished order": None if found.polished_order is None else found.polished_order.tolist(),
-        "polished energy": None if found.polished_energy is None else exact(found.polished_energy),
+        "polished order": None if found.polished is None else found.best_order.tolist(),
+        "polished energy": None if found.polished is None else exact(found.best_energy),
     }
 
 

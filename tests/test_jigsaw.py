@@ -150,8 +150,7 @@ def test_the_shipped_photo_comes_back_and_the_confidence_knows():
     sure = s.confidence[s.order] > 0.9
     assert sure.float().mean() > 0.5
     assert right[sure].float().mean() > 0.9
-    assert s.polished_energy is not None
-    assert s.polished_energy <= s.energy + 1e-9
+    assert s.best_energy <= s.energy + 1e-9
 
 
 def test_a_shifted_picture_is_cut_at_its_border():

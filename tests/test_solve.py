@@ -200,9 +200,10 @@ def test_much_shorter_than_nearest_neighbour():
 def test_same_seed_same_tour_and_energy_is_the_length():
     D = _distances(30)
     a, b = (_quick(us.Cycle(30), D, seed=3) for _ in range(2))
-    assert torch.equal(a.orders, b.orders)
+    assert torch.equal(a.tried, b.tried)
     assert torch.equal(a.soft, b.soft)
-    torch.testing.assert_close(a.energies, us.Cycle(30).energy(a.orders, D))
+    torch.testing.assert_close(a.energies, us.Cycle(30).energy(a.tried, D))
+    assert a.energy == a.energies.min()
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])
@@ -212,13 +213,39 @@ def test_the_unit_of_cost_does_not_matter(scale):
     torch.testing.assert_close(scaled.energies / scale, plain.energies, rtol=0.02, atol=0)
 
 
-@pytest.mark.parametrize("layout", [us.Cycle, lambda n: us.Graph(torch.rand(n, n))])
-@pytest.mark.parametrize("n", [1, 2, 3, 4])
-def test_tiny_problems_are_solved_exactly(layout, n):
-    D = torch.rand(n, n, dtype=torch.float64)
-    problem = layout(n)
-    best = min(float(problem.energy(torch.tensor(o), D)) for o in itertools.permutations(range(n)))
-    assert us.solve(problem, cost=D).energy == pytest.approx(best)
+@pytest.mark.parametrize(
+    "layout", [us.Path, us.Cycle, lambda n: us.Grid(1, n), lambda n: us.Graph(torch.rand(n, n))], ids=str
+)
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("masked", [False, True])
+def test_tiny_problems_are_solved_exactly(layout, n, masked):
+    D, problem, places = torch.rand(n, n, dtype=torch.float64), layout(n), torch.arange(n)
+    cost = (D, D.mT.clone()) if isinstance(problem, us.Grid) else D
+    allowed = torch.ones(n, n, dtype=torch.bool)
+    allowed[0, :-1] = not masked
+    orders = torch.tensor(list(itertools.permutations(range(n))))
+    orders = orders[allowed[orders, places].all(1)]
+    found = us.solve(problem, cost=cost, allowed=allowed)
+    assert found.energy == pytest.approx(float(problem.energy(orders, cost).min()))
+    assert found.energy == pytest.approx(float(problem.energy(found.order, cost)))
+    assert allowed[found.order, places].all()
+    assert found.agreement == 1.0
+    assert bool(((found.confidence >= 0) & (found.confidence <= 1)).all())
+
+
+def test_a_solution_is_shown_in_one_line():
+    found = us.solve(us.Path(200), cost=_distances(200), runs=1, time_limit=0.0, polish=True)
+    shown = repr(found)
+    assert len(shown) < 150
+    assert "\n" not in shown
+    assert shown.startswith("Solution(200 items, energy ")
+    assert f"polished {found.best_energy:.6g}" in shown
+    assert "time limit" in shown
+    assert found.best_energy <= found.energy
+    plain = us.solve(us.Path(5), cost=_distances(5))
+    assert torch.equal(plain.best_order, plain.order)
+    assert plain.best_energy == plain.energy
+    assert "polished" not in repr(plain)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +262,7 @@ def test_tiny_problems_are_solved_exactly(layout, n):
 )
 def test_odd_costs_give_an_order_and_no_nan(cost):
     found = _quick(us.Cycle(12), cost.double())
-    assert torch.equal(found.orders.sort(dim=1).values, torch.arange(12).expand(2, 12))
+    assert torch.equal(found.starts.sort(dim=1).values, torch.arange(12).expand(len(found.starts), 12))
     assert torch.isfinite(found.soft).all()
     assert torch.isfinite(found.confidence).all()
 
@@ -255,13 +282,11 @@ def test_allowed_is_kept_and_anchors_hold():
         allowed[item, position] = True
     allowed[5, :15] = False
     found = _quick(us.Cycle(n), D, allowed=allowed)
-    assert bool(allowed[found.orders, torch.arange(n)].all())
+    assert bool(allowed[found.starts, torch.arange(n)].all())
     s = us.solve(us.Cycle(n), cost=D, allowed=allowed, runs=1, polish=True, time_limit=2.0)
     assert s.order[0] == 3
-    assert s.polished_order is not None
-    assert s.polished_energy is not None
-    assert bool(allowed[s.polished_order, torch.arange(n)].all())
-    assert s.polished_energy <= s.energy + 1e-12
+    assert bool(allowed[s.best_order, torch.arange(n)].all())
+    assert s.best_energy <= s.energy + 1e-12
 
 
 def test_scores_that_say_nothing_do_no_harm():
@@ -371,8 +396,7 @@ def test_quadratic_assignment_keeps_allowed_and_seed():
     allowed[2, 6] = True
     a, b = (us.solve(us.Graph(B), cost=A, allowed=allowed, runs=3, seed=9, polish=True) for _ in range(2))
     assert a.order[6] == 2
-    assert a.polished_order is not None
-    assert a.polished_order[6] == 2
+    assert a.best_order[6] == 2
     assert torch.equal(a.order, b.order)
 
 
@@ -428,11 +452,11 @@ def test_polish_of_a_loss_mends_what_annealing_left():
         return (x[1:] - x[:-1]).abs().sum()
 
     start = us.solve(total_variation, items=rows[order], runs=2, time_limit=0.0, polish=True)
-    assert start.polished_energy == start.energy  # no time left: nothing is polished
+    assert start.best_energy == start.energy  # no time left: nothing is polished
     found = us.solve(total_variation, items=rows[order], runs=2, polish=True)
-    assert found.polished_energy == pytest.approx(float(total_variation(rows[order][found.polished_order])), rel=1e-5)
-    assert found.polished_energy <= found.energy
-    assert found.polished_energy == pytest.approx(float(total_variation(rows)), rel=1e-5)
+    assert found.best_energy == pytest.approx(float(total_variation(rows[order][found.best_order])), rel=1e-5)
+    assert found.best_energy <= found.energy
+    assert found.best_energy == pytest.approx(float(total_variation(rows)), rel=1e-5)
 
 
 def test_polish_of_a_loss_keeps_to_the_mask():
@@ -441,8 +465,8 @@ def test_polish_of_a_loss_keeps_to_the_mask():
     allowed[3, 6] = True
     values = torch.arange(8.0).unsqueeze(1)
     found = us.solve(lambda x: (x[1:] - x[:-1]).abs().sum(), items=values, allowed=allowed, runs=2, polish=True)
-    assert int(found.polished_order[6]) == 3
-    assert sorted(found.polished_order.tolist()) == list(range(8))
+    assert int(found.best_order[6]) == 3
+    assert sorted(found.best_order.tolist()) == list(range(8))
 
 
 def test_every_move_of_a_loss_is_a_permutation():
@@ -475,7 +499,7 @@ def test_a_loss_that_vmap_cannot_map_is_looped():
         watch=Watch(),
         recipe=recipe,
     )
-    assert torch.equal(found.orders[int(found.energies.argmin())], us.inverse(shuffle))
+    assert torch.equal(found.order, us.inverse(shuffle))
 
 
 # ---------------------------------------------------------------- confidence and agreement
@@ -595,5 +619,4 @@ def test_local_search_starts_from_every_round():
     from unshuffle.solve.local_search import improve_tour
 
     alone = us.Cycle(80).energy(improve_tour(found.order, cost), cost)
-    assert found.polished_energy is not None
-    assert found.polished_energy <= float(alone) + 1e-9
+    assert found.best_energy <= float(alone) + 1e-9

@@ -78,7 +78,7 @@ def jigsaw(
     result = summary(photo, box, solution, anchors, seed)
     write_together(
         {
-            out / "reassembled.png": png(join(box.tiles, best_order(solution), box.grid)),
+            out / "reassembled.png": png(join(box.tiles, solution.best_order, box.grid)),
             out / "before-after.png": png_of(picture_of(box, solution)),
             out / "order.csv": table_text(places(box, solution)),
             out / "result.json": json_text(result),
@@ -154,10 +154,6 @@ def known_places(box: Box, anchors: int, seed: int) -> Tensor | None:
     return allowed
 
 
-def best_order(solution: Solution) -> Tensor:
-    return solution.order if solution.polished_order is None else solution.polished_order
-
-
 def summary(photo: Path, box: Box, solution: Solution, anchors: int, seed: int) -> dict[str, Any]:
     result: dict[str, Any] = {
         "input": str(photo),
@@ -174,10 +170,10 @@ def summary(photo: Path, box: Box, solution: Solution, anchors: int, seed: int) 
     }
     if box.truth is not None:
         result["accuracy"] = accuracy(solution.order, box)
-    if solution.polished_order is not None:
-        result["polished"] = {"order": solution.polished_order.tolist(), "energy": solution.polished_energy}
+    if solution.polished is not None:
+        result["polished"] = {"order": solution.best_order.tolist(), "energy": solution.best_energy}
         if box.truth is not None:
-            result["polished"]["accuracy"] = accuracy(solution.polished_order, box)
+            result["polished"]["accuracy"] = accuracy(solution.best_order, box)
     return result
 
 
@@ -201,7 +197,7 @@ def accuracy(order: Tensor, box: Box) -> dict[str, float]:
 def places(box: Box, solution: Solution) -> Iterator[tuple[object, ...]]:
     """One line per position of the picture: which tile stands there and how sure that is."""
     yield "row", "column", "tile", "name", "confidence"
-    for place, tile in enumerate(best_order(solution).tolist()):
+    for place, tile in enumerate(solution.best_order.tolist()):
         row, column = divmod(place, box.grid.width)
         yield row + 1, column + 1, tile, box.names[tile], f"{float(solution.confidence[tile]):.4f}"
 
@@ -236,7 +232,7 @@ def picture_of(box: Box, solution: Solution) -> Figure:
     from ..readers.pictures import shown
     from ..tasks.jigsaw import join
 
-    order = best_order(solution)
+    order = solution.best_order
     before = shown(join(box.tiles, torch.arange(box.grid.n), box.grid))
     after = shown(join(box.tiles, order, box.grid))
     height, width = before.shape[:2]

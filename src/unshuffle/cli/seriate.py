@@ -143,10 +143,10 @@ def summary(
     }
     if across is not None:
         result["column order"] = across.tolist()
-    if found.solution.polished_order is not None:
+    if found.solution.polished is not None:
         result["polished"] = {
-            "order": found.solution.polished_order.tolist(),
-            "value": found.solution.polished_energy,
+            "order": found.solution.best_order.tolist(),
+            "value": found.solution.best_energy,
         }
     return result
 

@@ -39,7 +39,7 @@ def strips(
     found = read_strips(folder)
     with progress("strips", quiet or json_) as show:
         solution = reassemble_strips(found, seed=seed, time_limit=time_limit, callback=show, polish=polish)
-    order = best_order(solution)
+    order = solution.best_order.tolist()
     page = io.BytesIO()
     paste(found, order).save(page, format="PNG")
     result = summary(folder, found, solution, seed)
@@ -51,10 +51,6 @@ def strips(
         }
     )
     say(result, lines(result, out), json_, quiet)
-
-
-def best_order(solution: Solution) -> list[int]:
-    return (solution.order if solution.polished_order is None else solution.polished_order).tolist()
 
 
 def places(found: list[Strip], order: list[int], solution: Solution) -> Iterator[tuple[object, ...]]:
@@ -78,8 +74,8 @@ def summary(folder: Path, found: list[Strip], solution: Solution, seed: int) -> 
         "seconds": round(solution.seconds, 4),
         "status": solution.status,
     }
-    if solution.polished_order is not None:
-        result["polished"] = {"order": solution.polished_order.tolist(), "energy": solution.polished_energy}
+    if solution.polished is not None:
+        result["polished"] = {"order": solution.best_order.tolist(), "energy": solution.best_energy}
     return result
 
 

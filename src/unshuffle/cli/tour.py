@@ -63,7 +63,7 @@ def tour(
     announce(f"{cities.understood}.", json_ or quiet)
     with progress("tour", quiet or json_) as show:
         solution = solve_tour(cities, polish=polish, runs=runs, seed=seed, time_limit=time_limit, callback=show)
-    order = solution.order if solution.polished_order is None else solution.polished_order
+    order = solution.best_order
     files: dict[Path, str | bytes] = {out / f"{file.stem}.tour": tour_text(cities, order)}
     if cities.points is not None:
         files[out / f"{file.stem}.png"] = png_of(draw(cities, order, _title(cities, solution)))
@@ -74,7 +74,7 @@ def tour(
 
 
 def _title(cities: Cities, solution: Solution) -> str:
-    polished = "" if solution.polished_energy is None else f", {_number(cities, solution.polished_energy)} polished"
+    polished = "" if solution.polished is None else f", {_number(cities, solution.best_energy)} polished"
     return f"{cities.name}: {cities.n} cities, length {_number(cities, solution.energy)}{polished}"
 
 
@@ -88,7 +88,7 @@ def _result(cities: Cities, solution: Solution, order: Tensor, files: list[Path]
         "understood": cities.understood,
         "cities": cities.n,
         "length": solution.energy,
-        "polished_length": solution.polished_energy,
+        "polished_length": None if solution.polished is None else solution.best_energy,
         "tour": [cities.labels[int(city)] for city in order],
         "order": [int(city) for city in order],
         "confidence": [round(float(c), 4) for c in solution.confidence],
@@ -109,8 +109,8 @@ def _stops(cities: Cities, solution: Solution, order: Tensor) -> Iterator[tuple[
 
 def _lines(cities: Cities, solution: Solution, files: list[Path]) -> list[str]:
     lines = [f"{cities.name}: {cities.n} cities, length {_number(cities, solution.energy)} without local search"]
-    if solution.polished_energy is not None:
-        lines.append(f"with 2-opt and Or-opt: {_number(cities, solution.polished_energy)}")
+    if solution.polished is not None:
+        lines.append(f"with 2-opt and Or-opt: {_number(cities, solution.best_energy)}")
     runs = len(solution.energies)
     lines.append(f"best of {runs} run{'s' if runs > 1 else ''}, {solution.seconds:.1f} s ({solution.status})")
     return [*lines, *(f"wrote {f}" for f in files)]

@@ -58,14 +58,16 @@ def _exactly_symmetric(cost: Tensor) -> Tensor:
     return (cost + cost.mT) / 2 if torch.allclose(cost, cost.mT, rtol=1e-5, atol=rounding) else cost
 
 
-def pair(given: Tensor | tuple[Tensor, ...], n: int) -> tuple[Tensor, Tensor]:
+def pair(given: Tensor | tuple[Tensor, ...], grid: Any) -> tuple[Tensor, Tensor]:
     """Costs of right and of lower neighbours; one matrix serves both."""
     both = (given, given) if isinstance(given, Tensor) else given
     if len(both) != 2:
         raise BadInput(f"A Grid takes cost=(right, below), but {len(both)} matrices came.")
     for matrix in both:
-        if len(matrix) != n:
-            raise BadInput(f"The costs of a Grid of {n} cells must be {n} x {n}, not {tuple(matrix.shape)}.")
+        if len(matrix) != grid.n:
+            raise BadInput(
+                f"The costs of a Grid of {grid.n} cells must be {grid.n} x {grid.n}, not {tuple(matrix.shape)}."
+            )
     return both[0], both[1]
 
 

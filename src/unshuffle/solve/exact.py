@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from itertools import permutations
+from typing import Any
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
-from ..operators.permutation import to_matrix
 from ..structure.layouts import Layout
-from .solution import Runs
 
-TINY = 7  # 5040 orders
+MOST = 7  # items: 5040 orders
 
 
-def solve_tiny(layout: Layout, cost: Tensor, allowed: Tensor | None) -> Runs:
-    """The best of all orders, found for certain: confidence and agreement are 1."""
+def best_of_all(layout: Layout, cost: Any, allowed: Tensor | None) -> tuple[Int[Tensor, "n"], float]:
+    """The first of the best orders, and its energy."""
     orders = torch.tensor(list(permutations(range(layout.n))))
     if allowed is not None:
         orders = orders[allowed[orders, torch.arange(layout.n)].all(dim=1)]
     energies = layout.energy(orders, cost)
     best = int(energies.argmin())
-    order = orders[best : best + 1]
-    return Runs(
-        orders=order,
-        energies=energies[best : best + 1],
-        soft=to_matrix(order[0], torch.float32),
-        confidence=torch.ones(layout.n),
-        agreement=1.0,
-    )
+    return orders[best], float(energies[best])

@@ -18,9 +18,8 @@ from ..structure.layouts import Graph
 from ..watch import Watch
 from .anneal import Field
 from .confidence import place_share, same_energy
-from .exact import TINY, solve_tiny
 from .rounds import Rounds, anneal_rounds
-from .solution import Runs
+from .solution import Solution
 
 
 @dataclass(frozen=True)
@@ -46,10 +45,8 @@ def solve_graph(
     generator: torch.Generator,
     watch: Watch,
     recipe: Assignments | None = None,
-) -> Runs:
+) -> Solution:
     """The best of ``runs`` annealed assignments."""
-    if layout.n <= TINY:
-        return solve_tiny(layout, cost, allowed)
     recipe = recipe or Assignments()
     runs = default_runs(layout.n) if runs is None else runs
     problem = _Scaled(cost, layout.weights)
@@ -68,8 +65,7 @@ def solve_graph(
     best = int(found.energies.argmin())
     order = found.orders[best]
     confidence = place_share(problem.marginal(order), order, problem.unit)
-    agreement = same_energy(found.energies, best)
-    return Runs(found.orders, found.energies, found.softs[best], confidence, agreement, found.tried)
+    return found.solution(confidence, same_energy(found.energies, best))
 
 
 def default_runs(n: int) -> int:

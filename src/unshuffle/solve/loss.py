@@ -24,7 +24,7 @@ from .anneal import Field, Pace
 from .checks import numbers
 from .confidence import place_share, same_energy
 from .rounds import Rounds, anneal_rounds
-from .solution import Runs
+from .solution import Polished, Solution
 
 Loss = Callable[[Tensor], Tensor]
 
@@ -59,7 +59,7 @@ def solve_loss(
     generator: torch.Generator,
     watch: Watch,
     recipe: Losses | None = None,
-) -> Runs:
+) -> Solution:
     """The order of ``items`` with the lowest loss among all that the runs decoded."""
     recipe = recipe or Losses()
     runs = recipe.runs if runs is None else runs
@@ -78,23 +78,23 @@ def solve_loss(
     best = int(found.energies.argmin())
     order = found.orders[best]
     confidence = place_share(problem.marginal(order, best), order, 1.0)
-    return Runs(found.orders, found.energies, found.softs[best], confidence, same_energy(found.energies, best))
+    return found.solution(confidence, same_energy(found.energies, best))
 
 
 def polish_loss(
     loss: Loss,
     items: Float[Tensor, "n *d"],
-    order: Int[Tensor, "n"],
+    found: Solution,
     *,
     allowed: Tensor | None = None,
     generator: torch.Generator,
     watch: Watch,
-) -> tuple[Int[Tensor, "n"], float]:
-    """Reversals, moves of one item and swaps while the loss of the hard order falls. Knows nothing of the loss but its value.
+) -> Polished:
+    """From the best order alone, since it takes thousands of values of the function: reversals, moves of one item and swaps while the loss of the hard order falls. Knows nothing of the loss but its value.
 
     Moves come in random order, in batches; the best of a batch is made if it gains. Ends when no move at all does.
     """
-    values, n = _batched(loss, items), len(items)
+    values, n, order = _batched(loss, items), len(items), found.order
     moves = _moves(n)[torch.randperm(2 * n * (n - 1), generator=generator)]
     batch = max(16, AT_ONCE // max(items.numel(), 1))
     best, idle = float(values(items[order].unsqueeze(0))), 0
@@ -105,11 +105,11 @@ def polish_loss(
         energies = values(items[candidates]).double().nan_to_num(nan=torch.inf)
         if allowed is not None:
             energies[~allowed[candidates, torch.arange(n)].all(1)] = torch.inf
-        found = int(energies.argmin())
+        least = int(energies.argmin())
         idle += len(some)
-        if float(energies[found]) < best - enough:
-            order, best, idle = candidates[found], float(energies[found]), 0
-    return order, best
+        if float(energies[least]) < best - enough:
+            order, best, idle = candidates[least], float(energies[least]), 0
+    return Polished(order, best)
 
 
 def _moves(n: int) -> Int[Tensor, "moves 3"]:

@@ -12,6 +12,7 @@ from torch import Tensor
 from ..operators.permutation import to_matrix
 from ..watch import Watch
 from .anneal import Field, Pace, anneal, decode, matching_beta, scattered
+from .solution import Solution
 from .warm import WarmState, warm_step
 
 
@@ -37,6 +38,19 @@ class Best:
     softs: Float[Tensor, "runs n n"]
     tried: Int[Tensor, "tries n"]
     """Every order that was decoded on the way, the best ones among them."""
+
+    def solution(self, confidence: Float[Tensor, "n"], agreement: float) -> Solution:
+        """The best of the runs."""
+        best = int(self.energies.argmin())
+        return Solution(
+            order=self.orders[best],
+            energy=float(self.energies[best]),
+            soft=self.softs[best],
+            confidence=confidence,
+            energies=self.energies,
+            agreement=agreement,
+            tried=self.tried,
+        )
 
     def better_of(self, other: Best) -> Best:
         wins = other.energies < self.energies

@@ -1,9 +1,10 @@
-"""What a solver gives back."""
+"""What a solver gives back, from the solver of a layout to the user."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -11,41 +12,53 @@ from torch import Tensor
 from ..watch import Step
 
 
-@dataclass(frozen=True)
-class Runs:
-    """What the solver of one layout hands to the front door: one entry per run of the batch."""
+class Polished(NamedTuple):
+    """What local search made of the annealed orders."""
 
-    orders: Int[Tensor, "runs n"]
-    energies: Float[Tensor, "runs"]
-    soft: Float[Tensor, "n n"]
-    """The soft permutation of the run with the lowest energy."""
-    confidence: Float[Tensor, "n"]
-    agreement: float
-    """Share of the runs (the best one included) that found the winner's order, up to the layout's symmetry."""
-    tried: Int[Tensor, "tries n"] | None = None
-    """Every order that a round of annealing ended in, where there are several rounds: all are starts for local search."""
-
-    @property
-    def starts(self) -> Int[Tensor, "starts n"]:
-        return self.orders if self.tried is None else self.tried
+    order: Int[Tensor, "n"]
+    energy: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class Solution:
     """The order that was found, how good it is and how sure."""
 
     order: Int[Tensor, "n"]
-    """Item at each position."""
+    """Item at each position, as annealed."""
+    energy: float
     soft: Float[Tensor, "n n"]
     """Soft permutation (items x positions) of the winning run, before decoding."""
-    energy: float
     confidence: Float[Tensor, "n"]
     """One number in [0, 1] per *item*: how sure its place is, given the places of the others."""
     energies: Float[Tensor, "runs"]
-    agreement: float
-    seconds: float
-    status: Literal["finished", "time limit", "interrupted"]
-    history: list[Step] = field(repr=False)
-    polished_order: Int[Tensor, "n"] | None = None
-    """Order after local search, apart from the learned one; None unless it was asked for."""
-    polished_energy: float | None = None
+    """The energy that each of the runs ended with that `agreement` counts; the winner may come from before them."""
+    agreement: float = 1.0
+    """Share of these runs that ended with the winner's order, up to the layout's symmetry."""
+    tried: Int[Tensor, "tries n"] | None = None
+    """Every order that annealing ended in on the way, where there were several: all are starts for local search."""
+    polished: Polished | None = None
+    """What local search found; None unless it was asked for."""
+    seconds: float = 0.0
+    status: Literal["finished", "time limit", "interrupted"] = "finished"
+    history: Sequence[Step] = ()
+
+    @property
+    def best_order(self) -> Int[Tensor, "n"]:
+        """The polished order where that was asked for, otherwise the annealed one."""
+        return self.order if self.polished is None else self.polished.order
+
+    @property
+    def best_energy(self) -> float:
+        return self.energy if self.polished is None else self.polished.energy
+
+    @property
+    def starts(self) -> Int[Tensor, "starts n"]:
+        """Where local search begins."""
+        return self.order.unsqueeze(0) if self.tried is None else self.tried
+
+    def __repr__(self) -> str:
+        polished = "" if self.polished is None else f", polished {self.best_energy:.6g}"
+        return (
+            f"Solution({len(self.order)} items, energy {self.energy:.6g}{polished}, {self.status} in {self.seconds:.1f} s, "
+            f"mean confidence {float(self.confidence.mean()):.2f})"
+        )

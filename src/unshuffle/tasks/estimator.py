@@ -55,9 +55,9 @@ class Seriator(BaseEstimator):  # pyright: ignore[reportGeneralTypeIssues, repor
             time_limit=self.time_limit,
             polish=self.polish,
         )
-        better = found.solution.polished_order
-        self.order_ = found.order if better is None else better.numpy()
-        self.energy_ = found.value if better is None else float(found.solution.polished_energy or 0.0)
+        better = found.solution.polished
+        self.order_ = found.order if better is None else better.order.numpy()
+        self.energy_ = found.value if better is None else better.energy
         self.rank_ = np.argsort(self.order_)
         self.confidence_ = found.solution.confidence.numpy()
         self.n_features_in_ = rows.shape[1]

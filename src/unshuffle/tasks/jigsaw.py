@@ -19,9 +19,10 @@ from torch import Tensor
 
 from ..errors import BadInput
 from ..solve import solve
+from ..solve.exact import MOST
 from ..solve.grid.affinity import Affinities, cut_certainty, line_scores, rolled
-from ..solve.grid.solver import FEW, place_confidence, polish_grid
-from ..solve.solution import Solution
+from ..solve.grid.solver import place_confidence, polish_grid
+from ..solve.solution import Polished, Solution
 from ..structure.layouts import Grid
 from ..watch import Step
 
@@ -134,7 +135,7 @@ def reassemble(
     seams = seam_costs(tiles.to(torch.float32))
     cost = (seams.right, seams.below)
     solution = solve(grid, cost=cost, allowed=allowed, runs=runs, seed=seed, time_limit=time_limit, callback=callback)
-    if allowed is None and grid.n > FEW:
+    if allowed is None and grid.n > MOST:
         solution = _with_border(solution, grid, seams)
     return _polished(solution, grid, seams, allowed) if polish else solution
 
@@ -143,7 +144,7 @@ def _polished(solution: Solution, grid: Grid, seams: Seams, allowed: Tensor | No
     """Local search from the picture at its border, reported beside it."""
     cost = (seams.right.double(), seams.below.double())
     order = polish_grid(solution.order.unsqueeze(0), cost, grid.height, grid.width, allowed=allowed)[0]
-    return dataclasses.replace(solution, polished_order=order, polished_energy=float(grid.energy(order, cost)))
+    return dataclasses.replace(solution, polished=Polished(order, float(grid.energy(order, cost))))
 
 
 def at_border(order: Int[Tensor, "n"], grid: Grid, seams: Seams) -> Int[Tensor, "n"]:

@@ -22,9 +22,8 @@ from ...structure.layouts import Cycle
 from ...watch import Watch
 from ..anneal import Pace, decode, scattered, smoothest, steepest
 from ..confidence import insertion_share, same_orders, shared_links
-from ..exact import TINY, solve_tiny
 from ..rounds import Best, from_scores
-from ..solution import Runs
+from ..solution import Solution
 from .levels import NEAR, Level, anneal_level, rebin, widths
 
 MODES = 4  # of the cost that a warp mixes; with 10 it is less smooth and helps less
@@ -72,14 +71,13 @@ def solve_cycle(
     generator: torch.Generator,
     watch: Watch,
     recipe: Tours | None = None,
-) -> Runs:
+) -> Solution:
     """The shortest of ``runs`` annealed tours."""
-    if layout.n <= TINY:
-        return solve_tiny(layout, cost, allowed)
     if allowed is None and _constant(cost):  # all tours are equally good, and there is no scale to anneal by
-        order = torch.arange(layout.n).repeat(runs or default_runs(layout.n), 1)
-        soft = to_matrix(order[0], torch.float32)
-        return Runs(order, layout.energy(order, cost), soft, torch.full((layout.n,), 1 / layout.n), 1.0)
+        order = torch.arange(layout.n)
+        energies = layout.energy(order, cost).repeat(runs or default_runs(layout.n))
+        unsure = torch.full((layout.n,), 1 / layout.n)
+        return Solution(order, float(energies[0]), to_matrix(order, torch.float32), unsure, energies)
     recipe = recipe or (Tours() if layout.n <= LARGE else Tours(pace=Pace(step=0.008)))
     costs = Scaled(cost, recipe)
     found = _Ring(layout, cost, costs, allowed, watch, recipe).solve(runs or default_runs(layout.n), init, generator)
@@ -88,8 +86,7 @@ def solve_cycle(
     same = (found.tried == found.orders[best]).all(1).nonzero()
     shared = shared_links(found.tried, int(same[0]), closed=True, directed=not costs.symmetric)
     agreement = same_orders(found.orders, best, closed=True, directed=not costs.symmetric)
-    confidence = (place * shared).sqrt().float()
-    return Runs(found.orders, found.energies, found.softs[best], confidence, agreement, found.tried)
+    return found.solution((place * shared).sqrt().float(), agreement)
 
 
 def _constant(cost: Float[Tensor, "n n"]) -> bool:

@@ -8,7 +8,6 @@ stays metastable far too long and freezes into domains that do not fit (12 x 9 p
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import permutations
 
 import numpy as np
 import torch
@@ -17,10 +16,11 @@ from torch import Tensor
 from ...compute.jit import have_numba
 from ...compute.threads import in_chunks
 from ...operators.assignment import assign
+from ...operators.permutation import to_matrix
 from ...operators.sinkhorn import sinkhorn
 from ...structure.layouts import Graph, Grid
 from ...watch import Watch
-from ..solution import Runs
+from ..solution import Solution
 from .affinity import Affinities, cut_certainty, cut_scores, rolled
 from .crystal import Advance, Lists
 from .dense import FORBIDDEN, Crystal, Growth, grow
@@ -31,7 +31,6 @@ RUNS = 2  # one per core of a small machine; reassembly from two starts finds mo
 ALONE = 3000  # tiles from which on one run has to do: a round of reassembly takes a second and more
 MANY = 300  # tiles from which on the lists of `grid_lists` are faster than whole matrices
 PIN = 4.0  # the field of a tile with four sure neighbours: pinned, but no more than a tile that has found its place
-FEW = 6  # tiles of which every order is tried: 720
 SLICE = 20  # steps between two looks at the clock
 CONFIDENCE = Growth(rate=1.0, last=np.inf, decided=0.0)
 CONFIDENCE_STEPS = 5
@@ -65,7 +64,7 @@ def solve_grid(
     generator: torch.Generator,
     watch: Watch,
     rounds: Rounds = Rounds(),
-) -> Runs:
+) -> Solution:
     """``cost[0][i, k]``: k directly right of i; ``cost[1][i, k]``: k directly below i. One matrix for both: see `_by_energy`."""
     if cost[0] is cost[1]:
         return _by_energy(layout, cost[0], allowed, init, runs, generator, watch)
@@ -73,34 +72,39 @@ def solve_grid(
     mask = NO_MASK if allowed is None else allowed.numpy()
     puzzle = Puzzle(layout, cost, Affinities.of(cost, shape), mask, watch)
     rng = np.random.default_rng(int(torch.randint(2**31, (1,), generator=generator)))
-    starts = [_tried(puzzle)] if layout.n <= FEW else _on_torus(puzzle, runs or (RUNS if layout.n < ALONE else 1), rng)
-    if init is not None and layout.n > FEW:
+    starts = _on_torus(puzzle, runs or (RUNS if layout.n < ALONE else 1), rng)
+    if init is not None:
         starts.insert(0, _from_scores(puzzle, init))
-    found = starts if layout.n <= FEW else _reassembled(puzzle, starts, rng, rounds)
+    found = _reassembled(puzzle, starts, rng, rounds)
     order = max(found, key=puzzle.belief.total)
-    if allowed is None and not watch.stopped and init is None and layout.n > FEW:
+    if allowed is None and not watch.stopped and init is None:
         order = rolled(order, shape, cut_scores(order, puzzle.belief, cost))
     soft, confidence = place_confidence(order, puzzle.belief)
     if allowed is None:
         confidence *= cut_certainty(cut_scores(order, puzzle.belief, cost))
     same = sum(bool((start == order).all()) for start in starts)
-    return Runs(
-        orders=torch.from_numpy(order).unsqueeze(0),
-        energies=torch.tensor([puzzle.energy(order)], dtype=torch.float64),
+    energy = puzzle.energy(order)
+    return Solution(
+        order=torch.from_numpy(order),
+        energy=energy,
+        energies=torch.tensor([energy], dtype=torch.float64),
         soft=torch.from_numpy(soft),
         confidence=torch.from_numpy(confidence),
         agreement=max(same, 1) / len(starts),
     )
 
 
-def _tried(puzzle: Puzzle) -> np.ndarray:
-    """The best of all orders of a few tiles: among two or three rivals a softmax has nothing to compare with."""
-    n = puzzle.layout.n
-    orders = np.array(list(permutations(range(n))), dtype=np.int64)
-    if puzzle.allowed.size:
-        orders = orders[puzzle.allowed[orders, np.arange(n)].all(1)]
-    energies = puzzle.layout.energy(torch.from_numpy(orders), puzzle.cost)
-    return orders[int(energies.argmin())]
+def judge_grid(
+    layout: Grid, cost: tuple[Tensor, Tensor], order: Tensor, allowed: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """The soft permutation around an order, and how sure the place of each tile in it is."""
+    if cost[0] is cost[1]:
+        return to_matrix(order, torch.float32), torch.ones(layout.n)
+    belief = Affinities.of(cost, (layout.height, layout.width))
+    soft, confidence = place_confidence(order.numpy(), belief)
+    if allowed is None:
+        confidence *= cut_certainty(cut_scores(order.numpy(), belief, cost))
+    return torch.from_numpy(soft), torch.from_numpy(confidence)
 
 
 def _on_torus(puzzle: Puzzle, runs: int, rng: np.random.Generator) -> list[np.ndarray]:
@@ -232,7 +236,7 @@ def place_confidence(order: np.ndarray, belief: Affinities) -> tuple[np.ndarray,
     return crystal.soft[0], confidence
 
 
-def _by_energy(layout: Grid, cost: Tensor, allowed: Tensor | None, init: Tensor | None, runs: int | None, generator: torch.Generator, watch: Watch) -> Runs:  # fmt: skip
+def _by_energy(layout: Grid, cost: Tensor, allowed: Tensor | None, init: Tensor | None, runs: int | None, generator: torch.Generator, watch: Watch) -> Solution:  # fmt: skip
     """One dissimilarity for both directions (pictures arranged by likeness): the quadratic assignment it is.
 
     Affinities would be wrong here: left and right are alike, and no tile has one true neighbour.

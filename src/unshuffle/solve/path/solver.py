@@ -15,18 +15,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from itertools import permutations
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ...operators.assignment import assign
 from ...structure.layouts import Path
 from ...watch import Watch
 from ..confidence import insertion_share, link_share
-from ..solution import Runs
+from ..solution import Solution
 from .band import Band, band_around, band_dense, band_places, band_step
 from .chains import FEW, GAMMA, anneal_chains, best_arrangement, common_chains
 from .starts import NEIGHBOURS, geodesic_orders, in_units
@@ -58,15 +57,11 @@ def solve_path(
     runs: int | None,
     generator: torch.Generator,
     watch: Watch,
-) -> Runs:
-    n = layout.n
-    if n == 1:
-        one = torch.ones(1)
-        return Runs(torch.zeros(1, 1, dtype=torch.long), torch.zeros(1), torch.ones(1, 1), one, 1.0)
+) -> Solution:
     search = _Search(cost, allowed, watch)
     count = RUNS if runs is None else runs
     if np.ptp(search.unit) == 0 and allowed is None:  # all orders are equally good
-        search.add([np.arange(n)])
+        search.add([np.arange(layout.n)])
         return search.result(count)
     search.from_starts(_starts(search, init), watch)
     if allowed is None:
@@ -75,6 +70,15 @@ def solve_path(
         search.rounds(count, generator, watch)
         search.rearranged()
     return search.result(count)
+
+
+def judge_path(layout: Path, cost: Tensor, order: Int[Tensor, "n"], allowed: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The soft permutation around an order, and how sure the place of each item in it is."""
+    if layout.n == 1:
+        return torch.ones(1, 1), torch.ones(1)
+    search = _Search(cost, allowed, Watch())
+    search.candidates = [(0.0, order.numpy())]
+    return search.soft(), search.confidence()
 
 
 class _Search:
@@ -110,24 +114,24 @@ class _Search:
         elif self.allowed is not None:
             both = [order for order in both if self.allowed[order, np.arange(self.n)].all()]
         for order in both:
-            energy = float(self.cost[order[:-1], order[1:]].sum())
+            energy = self._energy(order)
             if (key := order.tobytes()) not in self.seen:
                 self.seen.add(key)
                 self.candidates.append((energy, order))
         self.candidates.sort(key=lambda candidate: candidate[0])
 
+    def _energy(self, order: np.ndarray) -> float:
+        return float(self.cost[order[:-1], order[1:]].sum())
+
+    def _alike(self, order: np.ndarray) -> list[np.ndarray]:
+        """The order, turned round if that changes nothing, and both cut open elsewhere if nothing forbids it."""
+        turned = [order, order[::-1]] if self.reversible else [order]
+        return turned if self.allowed is not None else turned + [self._reopened(o) for o in turned]
+
     def _reopened(self, order: np.ndarray) -> np.ndarray:
         """The order as a ring, cut at its dearest link: a soft path finds its links before it finds its ends."""
         links = self.cost[order, np.roll(order, -1)]
         return np.roll(order, -int(links.argmax()) - 1)
-
-    def enumerated(self) -> np.ndarray:
-        """The best of all orders; for a handful of items that is quicker than anything else."""
-        orders = np.array(list(permutations(range(self.n))))
-        energies = self.cost[orders[:, :-1], orders[:, 1:]].sum(1)
-        if self.allowed is not None:
-            energies[~self.allowed[orders, np.arange(self.n)].all(1)] = np.inf
-        return orders[energies.argmin()]
 
     def from_starts(self, starts: list[np.ndarray], watch: Watch) -> None:
         self.add(starts)
@@ -221,17 +225,20 @@ class _Search:
                 return chains if len(chains) > 1 else None
         return None
 
-    def result(self, runs: int) -> Runs:
-        kept = self.candidates[:runs]
-        return Runs(
-            orders=torch.from_numpy(np.stack([order for _, order in kept])).long(),
-            energies=torch.tensor([energy for energy, _ in kept], dtype=torch.float64),
-            soft=self._soft(),
-            confidence=self._confidence(),
+    def result(self, runs: int) -> Solution:
+        tried = torch.from_numpy(np.stack([order for _, order in self.candidates[:runs]])).long()
+        ended = [min(map(self._energy, self._alike(order))) for order in self.last] or [self.candidates[0][0]]
+        return Solution(
+            order=tried[0],
+            energy=self.candidates[0][0],
+            soft=self.soft(),
+            confidence=self.confidence(),
+            energies=torch.tensor(ended, dtype=torch.float64),
             agreement=self._agreement(),
+            tried=tried,
         )
 
-    def _soft(self) -> Tensor:
+    def soft(self) -> Tensor:
         """The best order, softened at a moderate beta."""
         band = self._band(self.best, HEATS[1][0], 0.25)
         for _ in range(10):
@@ -240,7 +247,7 @@ class _Search:
         soft[torch.from_numpy(self.best.copy())] = torch.from_numpy(band_dense(band))
         return soft
 
-    def _confidence(self) -> Float[Tensor, "n"]:
+    def confidence(self) -> Float[Tensor, "n"]:
         """How well an item's links compare with other links of the same items, and its place with others.
 
         An item that the mask leaves but one place is sure of it.
@@ -251,12 +258,7 @@ class _Search:
         return sure if self.allowed is None else sure.where(torch.from_numpy(self.allowed.sum(1) > 1), 1.0)
 
     def _agreement(self) -> float:
-        def reached(order: np.ndarray) -> bool:
-            turned = (order, order[::-1]) if self.reversible else (order,)
-            cut = () if self.allowed is not None else tuple(self._reopened(o) for o in turned)
-            return any(np.array_equal(o, self.best) for o in (*turned, *cut))
-
-        same = [reached(order) for order in self.last]
+        same = [any(np.array_equal(o, self.best) for o in self._alike(order)) for order in self.last]
         return float(np.mean(same)) if same else 1.0
 
 
@@ -267,8 +269,6 @@ def _starts(search: _Search, init: Tensor | None) -> list[np.ndarray]:
     if search.symmetric or search.n > WHOLE or mask is not None:
         along = geodesic_orders(search.cost, NEIGHBOURS)
         starts += along if search.reversible else along + [order[::-1] for order in along]
-    if search.n <= FEW:
-        starts.append(search.enumerated())
     return starts if mask is None else [_fitted(order, mask) for order in starts]
 
 

@@ -1,0 +1,137 @@
+"""What ``solve`` does for each kind of problem: one table, a row per layout and one for losses.
+
+A new layout is a class in `structure.layouts`, a solver and a row here. The front door hands what the user gave to the row's
+check, and what the check made of it to the rest of the row, unseen: a matrix, a pair of them, or any other form of cost.
+A row is a function so that the solvers of other layouts, and their kernels, are not imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..errors import BadInput
+from ..operators.permutation import to_matrix
+from ..structure.layouts import Cycle, Graph, Grid, Layout, Path
+from . import checks, exact
+from .solution import Polished, Solution
+
+Judged = tuple[Float[Tensor, "n n"], Float[Tensor, "n"]]
+"""The soft permutation around an order, and the confidence of each item in it."""
+
+
+def certain(layout: Layout, cost: Any, order: Int[Tensor, "n"], allowed: Tensor | None) -> Judged:
+    return to_matrix(order, torch.float32), torch.ones(layout.n)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How problems of one kind are checked, solved and polished."""
+
+    check: Callable[[Any, Any], Any]
+    """(what the user gave, problem): what the other columns take, or one sentence why it does not fit."""
+    solve: Callable[..., Solution]
+    """(problem, checked, allowed=, init=, runs=, generator=, watch=)"""
+    polish: Callable[..., Polished]
+    """(problem, checked, solution, allowed=, generator=, watch=): local search from where annealing ended."""
+    judge: Callable[..., Judged] | None = certain
+    """(problem, checked, order, allowed): how sure an order is that was found by trying all. None: never try all."""
+    small: int = 300
+    """Up to so many items one step of annealing is too little work to share among threads."""
+
+
+def _path() -> Kind:
+    from .local_search import improve_path
+    from .path.solver import judge_path, solve_path
+
+    return Kind(
+        check=checks.one,
+        solve=solve_path,
+        polish=_best_of(lambda _, cost, orders, allowed: improve_path(orders, cost, allowed=allowed)),
+        judge=judge_path,
+    )
+
+
+def _cycle() -> Kind:
+    from .cycle.solver import solve_cycle
+    from .local_search import improve_tour
+
+    return Kind(
+        check=checks.one,
+        solve=solve_cycle,
+        polish=_best_of(lambda _, cost, orders, allowed: improve_tour(orders, cost, allowed=allowed)),
+    )
+
+
+def _grid() -> Kind:
+    from .grid.solver import judge_grid, polish_grid, solve_grid
+
+    def polish(grid: Grid, cost: Any, orders: Tensor, allowed: Tensor | None) -> Tensor:
+        return polish_grid(orders, cost, grid.height, grid.width, allowed=allowed)
+
+    return Kind(check=checks.pair, solve=solve_grid, polish=_best_of(polish), judge=judge_grid, small=0)
+
+
+def _graph() -> Kind:
+    from .graph import solve_graph
+    from .local_search import improve_assignment
+
+    def polish(graph: Graph, cost: Tensor, orders: Tensor, allowed: Tensor | None) -> Tensor:
+        return improve_assignment(orders, cost, graph.weights, allowed=allowed)
+
+    return Kind(check=checks.one, solve=solve_graph, polish=_best_of(polish))
+
+
+def _loss() -> Kind:
+    from .loss import as_items, polish_loss, solve_loss
+
+    return Kind(check=lambda items, _: as_items(items), solve=solve_loss, polish=polish_loss, judge=None, small=0)
+
+
+LAYOUTS: dict[type, Callable[[], Kind]] = {Path: _path, Cycle: _cycle, Grid: _grid, Graph: _graph}
+
+
+def kind_of(problem: Any, cost: Any, items: Any) -> tuple[Kind, Any, int]:
+    """The row of this problem, what the user gave to go with it, checked, and the number of items."""
+    row = next((row for layout, row in LAYOUTS.items() if isinstance(problem, layout)), None)
+    if row is not None:
+        name = type(problem).__name__
+        if cost is None:
+            raise BadInput(f"A {name} needs cost=, the pair cost of neighbours (items x items).")
+        if items is not None:
+            raise BadInput(f"A {name} takes cost= alone; items= belong to a loss of your own.")
+        kind = row()
+        return kind, kind.check(checks.costs(cost), problem), problem.n
+    if not callable(problem):
+        raise BadInput(f"solve takes a layout or a function of the reordered items, not {type(problem).__name__}.")
+    if items is None:
+        raise BadInput("A loss needs items=, the things to reorder (n x d).")
+    if cost is not None:
+        raise BadInput("A loss takes items= alone; cost= belongs to a layout.")
+    kind = _loss()
+    things = kind.check(items, problem)
+    return kind, things, len(things)
+
+
+def tried_all(kind: Kind, layout: Any, cost: Any, allowed: Tensor | None) -> Solution:
+    """The best of all orders, judged as its kind is."""
+    order, energy = exact.best_of_all(layout, cost, allowed)
+    soft, confidence = (kind.judge or certain)(layout, cost, order, allowed)
+    return Solution(order, energy, soft, confidence, torch.tensor([energy], dtype=torch.float64))
+
+
+def _best_of(search: Callable[[Any, Any, Tensor, Tensor | None], Tensor]) -> Callable[..., Polished]:
+    """Local search from every order that annealing ended in; the best of what it finds."""
+
+    def polish(layout: Layout, cost: Any, found: Solution, *, allowed: Tensor | None, **_: Any) -> Polished:
+        orders = search(layout, cost, found.starts, allowed)
+        energies = layout.energy(orders, cost)
+        best = int(energies.argmin())
+        return Polished(orders[best], float(energies[best]))
+
+    return polish
