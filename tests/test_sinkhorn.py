@@ -255,7 +255,7 @@ BAD = [
     (torch.zeros(2, 3), "shape"),
     (torch.zeros(3), "shape"),
     (torch.zeros(0, 0), "n >= 1"),
-    (torch.zeros(2, 2, dtype=torch.float16), "float32 or float64"),
+    (torch.zeros(2, 2, dtype=torch.int32), "float32 or float64"),
     (torch.zeros(2, 2, dtype=torch.int64), "float32 or float64"),
 ]
 

@@ -49,6 +49,7 @@ _HOME = {
     "SoftSort": "relaxations.softsort",
     "OT4P": "relaxations.ot4p",
     "StraightThrough": "relaxations.straight_through",
+    "set_epoch": "relaxations.layer",
     "Seriator": "tasks.estimator",
     "fit": "learn.fit",
     "Fitted": "learn.fit",
@@ -97,6 +98,7 @@ if TYPE_CHECKING:
     from .relaxations.gumbel_sinkhorn import ColumnSoftmax as ColumnSoftmax
     from .relaxations.gumbel_sinkhorn import GumbelSinkhorn as GumbelSinkhorn
     from .relaxations.gumbel_sinkhorn import Sinkhorn as Sinkhorn
+    from .relaxations.layer import set_epoch as set_epoch
     from .relaxations.neuralsort import NeuralSort as NeuralSort
     from .relaxations.ot4p import OT4P as OT4P
     from .relaxations.softsort import SoftSort as SoftSort

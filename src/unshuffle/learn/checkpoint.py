@@ -39,7 +39,7 @@ class State:
 def save(state: State, path: Path, about: dict[str, Any]) -> Path:
     """`about` says what the weights are of: plain values only."""
     buffer = io.BytesIO()
-    contents = {field: getattr(state, field) for field in State.__dataclass_fields__}
+    contents = {name: getattr(state, name) for name in State.__dataclass_fields__}
     torch.save({"unshuffle": VERSION, "about": about, "state": contents}, buffer)
     return write_atomic(path, buffer.getvalue())
 

@@ -17,6 +17,7 @@ from ..watch import Status, Watch
 from .batches import Batches, by_epoch, in_turn
 from .descent import Descent
 from .loop import Loop, Moment
+from .modes import modes_kept
 from .objective import Learner, Loss
 from .team import joined
 
@@ -83,7 +84,8 @@ def fit(
             raise BadInput("patience waits for a better loss on held_out lists: give those too, or leave it out.")
     settings = {"epochs": epochs, "samples": samples, "batch": batch, "seed": seed}
     settings |= {"relax": _lasting(relax), "descent": _lasting(descent), **(about or {})}
-    with joined(device) as team, Watch(limit(time_limit), None) as watch:
+    # the network comes back in evaluation, the relaxation as it was: it is a value that others may use
+    with joined(device) as team, Watch(limit(time_limit), None) as watch, modes_kept(relax):
         loop = Loop(
             team=team,
             learner=Learner(network, relax, loss).to(team.device),

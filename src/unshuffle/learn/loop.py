@@ -17,6 +17,7 @@ from torch import nn
 
 from ..errors import BadInput
 from ..files import write_atomic
+from ..relaxations.layer import set_epoch
 from ..watch import Status, Watch
 from .batches import items_and_mask, mixed
 from .checkpoint import State, load, save
@@ -145,6 +146,7 @@ class Loop:
         """The rest of the current epoch; False if it diverged."""
         state = self.state
         self.learner.train()
+        set_epoch(self.learner.network, state.epoch)
         torch.manual_seed(mixed(self.seed, state.epoch))  # for loaders that shuffle by the global generator
         step, items, allowed = 0, None, None
         for step, batch in enumerate(self.batches(state.epoch), 1):

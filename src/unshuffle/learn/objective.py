@@ -50,14 +50,20 @@ class Learner(nn.Module):
     def __init__(self, network: nn.Module, relax: Relaxation, loss: Loss) -> None:
         super().__init__()
         self.network = network
-        self.controllers = nn.ModuleList(modules_in(relax))  # a temperature that is learned has weights too
-        self.relax = relax
+        self.relax = relax  # a temperature that is learned has weights too
+        if not isinstance(relax, nn.Module):
+            self.controllers = nn.ModuleList(modules_in(relax))
         self.loss = loss if isinstance(loss, OnPermutation) else OnReordered(loss)
 
     def forward(self, items: Tensor, allowed: Tensor | None, epoch: float, samples: int, **draw: Any) -> Tensor:
         """Mean loss over lists and noisy samples."""
         P = self.relax(self.network(items), epoch=epoch, samples=samples, allowed=allowed, **draw)
         return self.loss(P, items).mean()
+
+    @property
+    def learns_temperature(self) -> bool:
+        network = sum(1 for _ in self.network.parameters())
+        return sum(1 for _ in self.parameters()) > network
 
     @torch.no_grad()
     def hard(self, items: Tensor, allowed: Tensor | None = None) -> Tensor:
@@ -73,9 +79,9 @@ class Learner(nn.Module):
 
 
 def modules_in(settings: object) -> list[nn.Module]:
-    """The modules with weights among the settings of a relaxation, and of its settings in turn."""
+    """The modules with weights among the settings of a relaxation that is none, and of its settings in turn."""
     if isinstance(settings, nn.Module):
         return [settings]
     if not is_dataclass(settings):
         return []
-    return [module for field in fields(settings) for module in modules_in(getattr(settings, field.name))]
+    return [module for setting in fields(settings) for module in modules_in(getattr(settings, setting.name))]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -16,6 +14,7 @@ from ..operators.permutation import inverse
 from ..relaxations.gumbel_sinkhorn import GumbelSinkhorn
 from ..relaxations.protocol import Relaxation
 from .batches import items_and_mask
+from .modes import modes_kept
 
 UNCALIBRATED = 0.1  # of the deviation of the scores
 SURE = 0.995
@@ -68,7 +67,8 @@ def predict(
     device = next((p.device for p in network.parameters()), torch.device("cpu"))
     generator = torch.Generator().manual_seed(seed)
     parts = []
-    with torch.no_grad(), at_rest(network):
+    with torch.no_grad(), modes_kept(network):
+        network.eval()
         for start in range(0, len(items), batch):
             scores = network(items[start : start + batch].to(device))
             mask = allowed if allowed is None or len(allowed) == 1 else allowed[start : start + batch]
@@ -78,18 +78,6 @@ def predict(
             parts.append((order, kept(relax, scores, order, mask, size, draws, generator), scores))
     order, confidence, scores = (torch.cat(column).cpu() for column in zip(*parts, strict=True))
     return Prediction(order, confidence, scores)
-
-
-@contextmanager
-def at_rest(network: nn.Module) -> Iterator[None]:
-    """The network in evaluation mode (no dropout, no noise), and afterwards every part of it as it was."""
-    training = [module for module in network.modules() if module.training]
-    network.eval()
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True
 
 
 def kept(

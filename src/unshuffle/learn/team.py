@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from ..errors import BadInput
+from .objective import Learner
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,12 @@ class Team:
         """Where this process's lists stand in the joined batch: a relaxation then draws the noise that one process would."""
         return None if self.size == 1 else (self.share(lists).start, lists)
 
-    def wrapped(self, learner: nn.Module) -> nn.Module:
+    def wrapped(self, learner: Learner) -> nn.Module:
         """The module whose backward pass averages the gradients over all processes."""
         if self.size == 1:
             return learner
         # a learned temperature is not in use before its epoch
-        return nn.parallel.DistributedDataParallel(learner, find_unused_parameters=bool(learner.controllers))
+        return nn.parallel.DistributedDataParallel(learner, find_unused_parameters=learner.learns_temperature)
 
     def mean(self, *values: float) -> list[float]:
         """The mean over the processes; NaN for all if any has NaN."""

@@ -19,6 +19,7 @@ from ..errors import BadInput
 from ..shapes import Mask, Order, Scores
 from .partial import Reject, kept, prices
 from .permutation import rectangle
+from .precision import widened
 
 
 @outside_graphs
@@ -35,8 +36,8 @@ def assign(
     any position stay empty: what is maximised is the sum of the scores of what is placed, plus the price of every item left
     out, plus the price of every position left empty. ``keep`` asks for exactly that many placements.
     """
-    rectangle(scores)
-    open_scores = masked(scores.detach(), allowed)
+    rectangle(widened(scores))
+    open_scores = masked(widened(scores.detach()), allowed)
     gain = open_scores if reject is None else open_scores - sum(prices(reject, open_scores))
     flat = gain.reshape(-1, *scores.shape[-2:])
     cost = -flat.cpu().numpy().astype(np.float64, copy=False)

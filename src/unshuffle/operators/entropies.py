@@ -14,6 +14,7 @@ from ..compute.threads import in_chunks
 from ..compute.transforms import in_transform, outside_graphs
 from ..shapes import Mask, SoftPermutation
 from .permutation import EPS, entropy
+from .precision import in_full_precision
 
 if have_numba:
     from ..compute.vector_math import log_of
@@ -27,6 +28,7 @@ PerItem = Float[Tensor, "*batch n"]
 
 
 @outside_graphs
+@in_full_precision
 def row_and_column_entropies(soft: SoftPermutation, allowed: Mask | None = None) -> tuple[PerItem, PerItem]:
     """``entropy(soft, -1, allowed)`` and ``entropy(soft, -2, allowed)``, with one logarithm per entry instead of two.
 

@@ -15,10 +15,11 @@ from ._sinkhorn.engine import perturbed_sinkhorn
 from ._sinkhorn.noise import SILENT, Noise, new_key
 from .assignment import masked
 from .permutation import square
-from .sinkhorn import _check_iterations
+from .precision import in_full_precision
 
 
 @outside_graphs
+@in_full_precision
 def gumbel_sinkhorn(
     scores: Scores,
     beta: float | Float[Tensor, "..."] = 1.0,
@@ -41,7 +42,7 @@ def gumbel_sinkhorn(
     entries: processes that split a batch, with generators in one state, draw what one process with all of it would.
     """
     square(scores)
-    _check_iterations(iterations, None)
+    whole("iterations", iterations, 1)
     if samples is not None:
         whole("samples", samples, 1)
     number("noise", noise, least=0)

@@ -14,20 +14,28 @@ from ..compute.transforms import outside_graphs
 from ..errors import BadInput, shown, whole
 from ..shapes import Mask, Order, SoftPermutation
 from .kendall import tau_kernel
+from .precision import in_full_precision, widened
 
 EPS = 1e-8  # the paper's clamp inside the entropy
 
 
 def reorder(soft: SoftPermutation, items: Float[Tensor, "*#batch m *d"]) -> Tensor:
     """``P^T X``: what stands, softly, at each position. ``items`` is (..., m) or (..., m, d), for m items."""
-    rectangle(soft, "A soft permutation")
+    rectangle(widened(soft), "A soft permutation")
     if not isinstance(items, Tensor) or (items.dtype != soft.dtype and not torch.is_autocast_enabled(soft.device.type)):
         kind = items.dtype if isinstance(items, Tensor) else type(items).__name__
         raise BadInput(f"The items must be a {soft.dtype} tensor like the soft permutation, not {kind}.")
-    if items.shape[-1] == soft.shape[-2] and (items.ndim < 2 or items.shape[-2] != soft.shape[-2]):
-        return (items.unsqueeze(-2) @ soft).squeeze(-2)
-    if items.ndim < 2 or items.shape[-2] != soft.shape[-2]:
+    one_each = items.shape[-1] == soft.shape[-2] and (items.ndim < 2 or items.shape[-2] != soft.shape[-2])
+    if not one_each and (items.ndim < 2 or items.shape[-2] != soft.shape[-2]):
         raise BadInput(f"{soft.shape[-2]} items are expected, but the items have shape {tuple(items.shape)}.")
+    return _reorder(soft, items, one_each)
+
+
+@in_full_precision
+def _reorder(soft: Tensor, items: Tensor, one_each: bool) -> Tensor:
+    items = items.to(soft.dtype)
+    if one_each:
+        return (items.unsqueeze(-2) @ soft).squeeze(-2)
     return (items.mT @ soft).mT  # not P^T X: this way round the gradient of P comes out contiguous
 
 
@@ -71,6 +79,7 @@ def _slots(order: Order, items: int) -> Order:
     return torch.where(order < 0, items, order).long()
 
 
+@in_full_precision
 def entropy(soft: SoftPermutation, dim: int = -1, allowed: Mask | None = None) -> Float[Tensor, "*batch n"]:
     """Entropy of each row (``dim=-1``) or column (``dim=-2``), from 0 (decided) to 1 (uniform); equation 4.
 
@@ -91,6 +100,7 @@ def entropy(soft: SoftPermutation, dim: int = -1, allowed: Mask | None = None) -
     return torch.where(count > 1, raw / count.clamp_min(2).to(raw).log(), torch.zeros_like(raw))
 
 
+@in_full_precision
 def marginal_error(soft: SoftPermutation) -> Float[Tensor, "*batch"]:
     """How far the rows and columns are from summing to one: the largest deviation in each matrix.
 

@@ -12,96 +12,74 @@ from ..errors import BadInput, function, number, whole
 from ..operators.assignment import assign, masked
 from ..operators.gumbel import gumbel_sinkhorn
 from ..operators.permutation import square
+from ..operators.precision import widened
 from ..operators.sinkhorn import sinkhorn
 from ..shapes import Scores
 from ..temperature.local import Controller
 from ..temperature.report import FieldReport, diagnose
-from ..temperature.schedules import UNIT, Schedule
-from .protocol import MaskOrNone, Number, Orders, Share, SoftPermutations, with_samples
+from .layer import Draw, Scheduled
+from .protocol import MaskOrNone, Number, Orders, SoftPermutations, with_samples
 
 
-@dataclass(frozen=True)
-class GumbelSinkhorn:
+@dataclass(eq=False)
+class GumbelSinkhorn(Scheduled):
     r"""$P = \mathrm{Sinkhorn}(\beta \odot (S + g))$ with Gumbel noise g, one fresh draw per sample.
 
     `schedule` gives the base $\beta_0$ by epoch; `local` (from epoch `adapt_from` on) makes it a field. Without noise
-    (`noise=0`, or `Sinkhorn`) the temperature still applies; in the paper's code it silently does not.
+    (`noise=0`, `Sinkhorn`, or in evaluation) the temperature still applies; in the paper's code it silently does not.
     """
 
-    schedule: Schedule = UNIT
     local: Controller | None = None
     iterations: int = 10
     noise: Number = 1.0
     adapt_from: int = 0
 
     def __post_init__(self) -> None:
-        function("The schedule (beta by epoch)", self.schedule, "us.Constant(0.5)")
+        super().__post_init__()
         if self.local is not None:
             function("local", self.local, "us.LocalTemperature()")
         whole("iterations", self.iterations, 1)
         whole("adapt_from", self.adapt_from, 0)
         number("noise", self.noise, least=0)
 
-    def __call__(
-        self,
-        scores: Scores,
-        *,
-        epoch: Number = 0,
-        samples: int | None = None,
-        generator: torch.Generator | None = None,
-        allowed: MaskOrNone = None,
-        share: Share = None,
-    ) -> SoftPermutations:
-        number("epoch", epoch)
+    def relaxed(self, scores: Scores, allowed: MaskOrNone, draw: Draw) -> SoftPermutations:
+        noise = self.noise if self.training else 0.0
         return gumbel_sinkhorn(
             scores,
-            beta=self.schedule(epoch),
-            samples=samples if self.noise or samples is None else 1,  # without noise all samples are one
-            local=self.local if epoch >= self.adapt_from else None,
+            beta=draw.beta,
+            samples=draw.samples if noise or draw.samples is None else 1,  # without noise all samples are one
+            local=self.local if draw.adapts else None,
             iterations=self.iterations,
-            generator=generator,
-            noise=self.noise,
+            generator=draw.generator,
+            noise=noise,
             allowed=allowed,
-            share=share,
+            share=draw.share,
         )
 
     def decode(self, scores: Scores, *, allowed: MaskOrNone = None) -> Orders:
         return assign(scores, allowed)
 
-    def report(self, scores: Scores, *, epoch: Number = 0, allowed: MaskOrNone = None) -> FieldReport:
+    def report(self, scores: Scores, *, epoch: Number | None = None, allowed: MaskOrNone = None) -> FieldReport:
         """The realised temperature field and entropies at these scores; one Sinkhorn, meant for once an epoch."""
+        epoch = self.epoch if epoch is None else epoch
         beta = self.schedule(epoch)
-        Q = sinkhorn(beta * scores.detach(), self.iterations, allowed)
+        Q = sinkhorn(beta * widened(scores.detach()), self.iterations, allowed)
         return diagnose(self.local if epoch >= self.adapt_from else None, Q, beta, allowed)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Sinkhorn(GumbelSinkhorn):
     r"""$P = \mathrm{Sinkhorn}(\beta \odot S)$: Gumbel-Sinkhorn that draws nothing."""
 
     noise: Number = field(default=0.0, init=False, repr=False)
 
 
-@dataclass(frozen=True)
-class ColumnSoftmax:
+@dataclass(eq=False)
+class ColumnSoftmax(Scheduled):
     r"""$T_{ip} = \mathrm{softmax}_i(\beta S_{ip})$: UTSP's relaxation; only the positions sum to one."""
 
-    schedule: Schedule = UNIT
-
-    def __post_init__(self) -> None:
-        function("The schedule (beta by epoch)", self.schedule, "us.Constant(0.5)")
-
-    def __call__(
-        self,
-        scores: Scores,
-        *,
-        epoch: Number = 0,
-        samples: int | None = None,
-        generator: torch.Generator | None = None,
-        allowed: MaskOrNone = None,
-        share: Share = None,
-    ) -> SoftPermutations:
-        return with_samples(softmax_over_items(self.schedule(epoch) * square(scores), allowed), samples)
+    def relaxed(self, scores: Scores, allowed: MaskOrNone, draw: Draw) -> SoftPermutations:
+        return with_samples(softmax_over_items(draw.beta * square(scores), allowed), draw.samples)
 
     def decode(self, scores: Scores, *, allowed: MaskOrNone = None) -> Orders:
         return assign(scores, allowed)  # the same as on log T: they differ by one constant per position

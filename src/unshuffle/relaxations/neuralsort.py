@@ -8,17 +8,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..errors import BadInput, function
+from ..errors import BadInput
 from ..operators.assignment import assign
-from ..temperature.schedules import UNIT, Schedule
+from ..operators.precision import widened
 from .gumbel_sinkhorn import softmax_over_items
-from .protocol import MaskOrNone, Number, Orders, Share, SoftPermutations, with_samples
+from .layer import Draw, Scheduled
+from .protocol import MaskOrNone, Orders, SoftPermutations, with_samples
 
 Keys = Float[Tensor, "... n"]
 
 
-@dataclass(frozen=True)
-class NeuralSort:
+@dataclass(eq=False)
+class NeuralSort(Scheduled):
     r"""$P_{jk} = \mathrm{softmax}_j\bigl(\beta((2k - n - 1) s_j - \sum_l |s_j - s_l|)\bigr)$, ascending, k = 1..n.
 
     Column k is a distribution over *items*; the paper writes the transpose (positions x items) and the descending order.
@@ -28,29 +29,16 @@ class NeuralSort:
     collapses on [10, 11]; the operator itself sorts there perfectly.
     """
 
-    schedule: Schedule = UNIT
     as_published: bool = False
 
-    def __post_init__(self) -> None:
-        function("The schedule (beta by epoch)", self.schedule, "us.Constant(0.5)")
-
-    def __call__(
-        self,
-        scores: Keys,
-        *,
-        epoch: Number = 0,
-        samples: int | None = None,
-        generator: torch.Generator | None = None,
-        allowed: MaskOrNone = None,
-        share: Share = None,
-    ) -> SoftPermutations:
-        beta, scores = self.schedule(epoch), checked_keys(scores)
+    def relaxed(self, scores: Keys, allowed: MaskOrNone, draw: Draw) -> SoftPermutations:
+        beta, scores = draw.beta, checked_keys(scores)
         if self.as_published:  # transposed twice: the softmax runs over positions
             mask = None if allowed is None else allowed.mT
-            return with_samples(softmax_over_items(beta * sort_logits(scores).mT, mask).mT, samples)
+            return with_samples(softmax_over_items(beta * sort_logits(scores).mT, mask).mT, draw.samples)
         # centring changes no softmax over items, and keeps the digits of keys like 10.3
         centred = scores - scores.detach().mean(-1, keepdim=True)
-        return with_samples(softmax_over_items(beta * sort_logits(centred), allowed), samples)
+        return with_samples(softmax_over_items(beta * sort_logits(centred), allowed), draw.samples)
 
     def decode(self, scores: Keys, *, allowed: MaskOrNone = None) -> Orders:
         return decode_keys(scores, allowed)
@@ -78,4 +66,4 @@ def decode_keys(keys: Keys, allowed: MaskOrNone = None) -> Orders:
         raise BadInput("A sort takes finite keys, but some are NaN or infinite.")
     if allowed is None:
         return torch.argsort(keys.detach(), dim=-1, stable=True)
-    return assign(sort_logits(keys.detach()), allowed)
+    return assign(sort_logits(widened(keys.detach())), allowed)

@@ -3,6 +3,7 @@ r"""OT4P (Guo et al., 2024): permutations as corners of the orthogonal group."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -10,18 +11,19 @@ from jaxtyping import Float
 from scipy.linalg import schur
 from torch import Tensor
 
-from ..errors import BadInput, function, whole
+from ..errors import BadInput, whole
 from ..operators.assignment import assign
 from ..operators.permutation import square, to_matrix
+from ..operators.precision import widened
 from ..shapes import Scores
-from ..temperature.schedules import UNIT, Schedule
-from .protocol import MaskOrNone, Number, Orders, Share, SoftPermutations, with_samples
+from .layer import Draw, Scheduled
+from .protocol import MaskOrNone, Orders, SoftPermutations, with_samples
 
 Rotation = Float[Tensor, "*batch n n"]
 
 
-@dataclass(frozen=True, eq=False)
-class OT4P:
+@dataclass(eq=False)
+class OT4P(Scheduled):
     r"""$O = B \exp(A)$ with $A$ skew from the scores, moved towards its nearest permutation: $R = \Pi (\Pi^T O)^\tau$.
 
     $\tau = 1/\beta$ lies in (0, 1]: $\beta = 1$ gives O, $\beta \to \infty$ the permutation. (No rotation
@@ -34,31 +36,28 @@ class OT4P:
     matrix and move the base after every step: `relax, scores = relax.moved(scores)`. Masks make no sense here.
     """
 
-    schedule: Schedule = UNIT
     base: Float[Tensor, "n n"] | None = None
     seed: int = 0
 
+    example: ClassVar[str] = "us.Constant(2.0)"
+
     def __post_init__(self) -> None:
-        function("The schedule (beta by epoch)", self.schedule, "us.Constant(2.0)")
+        super().__post_init__()
         whole("seed", self.seed, 0)
         if self.base is not None:
             square(self.base, "The base")
 
-    def __call__(
-        self,
-        scores: Scores,
-        *,
-        epoch: Number = 0,
-        samples: int | None = None,
-        generator: torch.Generator | None = None,
-        allowed: MaskOrNone = None,
-        share: Share = None,
-    ) -> SoftPermutations:
+    def relaxed(self, scores: Scores, allowed: MaskOrNone, draw: Draw) -> SoftPermutations:
         _refuse_mask(allowed)
         rotation = self.rotation(scores)
         with torch.no_grad():
-            T = towards_permutation(rotation, min(1 / self.schedule(epoch), 1.0)) @ rotation.mT
-        return with_samples(T @ rotation, samples)
+            T = towards_permutation(rotation, min(1 / float(draw.beta), 1.0)) @ rotation.mT
+        return with_samples(T @ rotation, draw.samples)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other  # a base is a matrix, and has no equality that is one truth
+
+    __hash__ = Scheduled.__hash__
 
     def rotation(self, scores: Scores) -> Rotation:
         r"""$O = B \exp(A)$, $A = \mathrm{triu}(S, 1) - \mathrm{triu}(S, 1)^T$: the lower triangle of the scores is unused."""
@@ -75,7 +74,7 @@ class OT4P:
     def decode(self, scores: Scores, *, allowed: MaskOrNone = None) -> Orders:
         """The permutation nearest to O: the row maximum at tau = 0."""
         _refuse_mask(allowed)
-        return assign(self.rotation(scores.detach()))
+        return assign(self.rotation(widened(scores.detach())))
 
 
 def _refuse_mask(allowed: MaskOrNone) -> None:

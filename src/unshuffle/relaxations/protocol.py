@@ -4,6 +4,8 @@
 that draws nothing gives (1, *batch, n, n), since more copies would tell a trainer nothing; without `samples` there is no
 leading dimension. `share=(first, total)` is for processes that split a batch: these scores are entries first, first + 1, ...
 of total, and the noise is drawn for those. Rows are items, columns are positions.
+
+Ours are torch modules as well (`layer.py`): in `nn.Sequential`, with noise in training only, told the epoch by `set_epoch`.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ MaskOrNone = Bool[Tensor, "... n n"] | None
 
 @runtime_checkable
 class Relaxation(Protocol):
-    """A frozen dataclass of settings with these two methods; its repr is its log line."""
+    """A dataclass of frozen settings with these two methods; its repr is its log line."""
 
     def __call__(
         self,

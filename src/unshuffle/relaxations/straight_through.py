@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..errors import function
+from ..operators.precision import in_full_precision
 from ..temperature.report import FieldReport
+from .layer import Layer
 from .protocol import MaskOrNone, Number, Orders, Relaxation, Share, SoftPermutations, hardened
 
 
-@dataclass(frozen=True)
-class StraightThrough:
+@dataclass(eq=False)
+class StraightThrough(Layer):
     """Any relaxation, made hard: the loss sees a true permutation of the items, the network the gradient of `soft`."""
 
     soft: Relaxation
@@ -21,23 +24,38 @@ class StraightThrough:
     def __post_init__(self) -> None:
         function("soft", self.soft, "us.GumbelSinkhorn()")
 
-    def __call__(
+    def forward(
         self,
         scores: Tensor,
         *,
-        epoch: Number = 0,
+        epoch: Number | None = None,
         samples: int | None = None,
         generator: torch.Generator | None = None,
         allowed: MaskOrNone = None,
         share: Share = None,
     ) -> SoftPermutations:
-        P = self.soft(scores, epoch=epoch, samples=samples, generator=generator, allowed=allowed, share=share)
+        asked = {**self._when(epoch), "samples": samples, "generator": generator, "share": share}
+        return in_full_precision(self._hard)(scores, allowed, asked)
+
+    def _hard(self, scores: Tensor, allowed: MaskOrNone, asked: dict[str, Any]) -> SoftPermutations:
+        P = self.soft(scores, allowed=allowed, **asked)
         return hardened(P, allowed) + (P - P.detach())  # the bracket is exactly 0
+
+    def _when(self, epoch: Number | None) -> dict[str, Number]:
+        """The epoch, unless `soft` was told it as well."""
+        if epoch is None and isinstance(self.soft, Layer):
+            return {}
+        return {"epoch": self.epoch if epoch is None else epoch}
+
+    def tell(self, epoch: Number) -> None:
+        super().tell(epoch)
+        if isinstance(self.soft, Layer):
+            self.soft.tell(epoch)
 
     def decode(self, scores: Tensor, *, allowed: MaskOrNone = None) -> Orders:
         return self.soft.decode(scores, allowed=allowed)
 
-    def report(self, scores: Tensor, *, epoch: Number = 0, allowed: MaskOrNone = None) -> FieldReport | None:
+    def report(self, scores: Tensor, *, epoch: Number | None = None, allowed: MaskOrNone = None) -> FieldReport | None:
         """The temperatures and entropies of `soft`, if it can tell."""
         tell = getattr(self.soft, "report", None)
-        return None if tell is None else tell(scores, epoch=epoch, allowed=allowed)
+        return None if tell is None else tell(scores, **self._when(epoch), allowed=allowed)
