@@ -6,10 +6,12 @@ import itertools
 import math
 import os
 import signal
+import sys
 
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import unshuffle as us
 from unshuffle.solve import confidence, warm
@@ -17,7 +19,7 @@ from unshuffle.solve.anneal import Pace, anneal, smoothest, steepest
 from unshuffle.solve.cycle import chain
 from unshuffle.solve.cycle.levels import rebin, widths
 from unshuffle.solve.cycle.solver import Scaled, Tours, solve_cycle
-from unshuffle.solve.loss import Losses, _moved, _moves, solve_loss
+from unshuffle.solve.loss import Losses, _moved, _moves, polish_loss, solve_loss
 from unshuffle.solve.rounds import Rounds
 from unshuffle.solve.warm import WarmState, warm_step
 from unshuffle.structure.energies import expected_energy
@@ -467,6 +469,26 @@ def test_polish_of_a_loss_keeps_to_the_mask():
     found = us.solve(lambda x: (x[1:] - x[:-1]).abs().sum(), items=values, allowed=allowed, runs=2, polish=True)
     assert int(found.best_order[6]) == 3
     assert sorted(found.best_order.tolist()) == list(range(8))
+
+
+def test_polish_of_a_loss_does_not_copy_its_table_of_moves_for_every_batch(monkeypatch):
+    n, copied = 30, []
+
+    class Copies(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            made = function(*args, **(kwargs or {}))
+            if function.overloadpacket in (torch.ops.aten.cat, torch.ops.aten.roll):
+                copied.append(made.numel())
+            return made
+
+    items = torch.rand(n, 1, generator=torch.Generator().manual_seed(0))
+    found = us.Solution(torch.arange(n), 0.0, torch.eye(n), torch.ones(n), torch.zeros(1))
+    monkeypatch.setattr(sys.modules["unshuffle.solve.loss"], "AT_ONCE", 16 * items.numel())
+    few = Watch(callback=lambda step: len(few.history) < 20)
+    with Copies():
+        polish_loss(lambda x: (x[1:] - x[:-1]).abs().sum(), items, found, generator=torch.Generator(), watch=few)
+    assert len(few.history) == 20
+    assert sum(copied) <= _moves(n).numel()  # it was made once
 
 
 def test_every_move_of_a_loss_is_a_permutation():

@@ -96,11 +96,11 @@ def polish_loss(
     """
     values, n, order = _batched(loss, items), len(items), found.order
     moves = _moves(n)[torch.randperm(2 * n * (n - 1), generator=generator)]
-    batch = max(16, AT_ONCE // max(items.numel(), 1))
+    batch = torch.arange(min(len(moves), max(16, AT_ONCE // max(items.numel(), 1))))  # of which moves: round and round
     best, idle = float(values(items[order].unsqueeze(0))), 0
     enough = 1e-7 * abs(best)
     while idle < len(moves) and watch(stage="polish", energy=best, entropy=0.0):
-        some, moves = moves[:batch], torch.cat((moves[batch:], moves[:batch]))
+        some, batch = moves[batch], (batch + len(batch)) % len(moves)
         candidates = order[_moved(some, n)]
         energies = values(items[candidates]).double().nan_to_num(nan=torch.inf)
         if allowed is not None:
