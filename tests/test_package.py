@@ -62,7 +62,10 @@ with warnings.catch_warnings(record=True) as seen:
     assert torch.autograd.gradcheck(lambda x: us.sinkhorn(x, 5), (s,))
     P = us.gumbel_sinkhorn(s, 2.0, samples=2, generator=torch.Generator().manual_seed(0))
     us.kendall_tau(torch.arange(9), torch.randperm(9)); us.assign(s)
-    found = us.solve(us.Cycle(7), cost=torch.cdist(torch.rand(7, 2), torch.rand(7, 2)))
+    for layout in (us.Cycle(9), us.Path(9), us.Grid(3, 3), us.Graph(torch.rand(9, 9))):  # more than are tried one by one
+        cost = (torch.rand(9, 9), torch.rand(9, 9)) if isinstance(layout, us.Grid) else torch.rand(9, 9)
+        found = us.solve(layout, cost=cost, runs=1, time_limit=0.5, polish=True)
+        assert sorted(found.best_order.tolist()) == list(range(9)) and found.history
 told = [str(w.message) for w in seen if "numba" in str(w.message)]
 assert len(told) == 1 and "slower" in told[0], told
 print(",".join(f"{x:.12f}" for x in P.flatten()[:40].tolist()))
