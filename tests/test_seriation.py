@@ -7,14 +7,18 @@ import json
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.spatial.distance import pdist, squareform
 from scipy.stats import kendalltau
 from typer.testing import CliRunner
 
 from unshuffle.cli.common import build
 from unshuffle.errors import BadInput
 from unshuffle.readers.tables import Table, read_table
+from unshuffle.solve.solution import Polished, Solution
+from unshuffle.tasks import seriation
 from unshuffle.tasks.seriation import (
     Criterion,
     Kind,
@@ -164,6 +168,27 @@ def test_never_above_on_anything(n: int, seed: int, ties: bool) -> None:
         found = seriate(D, criterion)
         assert sorted(found.order.tolist()) == list(range(n))
         assert found.value <= min(value for value, _ in found.others.values()) + 1e-9 * max(1.0, D.sum())
+
+
+@pytest.mark.parametrize("criterion", list(Criterion))
+def test_confidence_and_polish_belong_to_the_order_that_is_given_back(criterion: Criterion, monkeypatch) -> None:
+    """Where annealing is no better than a standard method, whose order then comes back."""
+
+    def poor(layout, *, cost, **_):
+        order = torch.arange(layout.n)
+        energy = float(layout.energy(order, cost))
+        nothing = torch.zeros(layout.n)
+        return Solution(order, energy, torch.eye(layout.n), nothing, nothing[:1], polished=Polished(order, energy))
+
+    monkeypatch.setattr(seriation, "solve", poor)
+    X = np.random.default_rng(5).random((24, 3))
+    found = seriate(squareform(pdist(X)), criterion, polish=True)
+    assert found.winner in found.others
+    assert found.solution.order.tolist() == found.order.tolist()
+    assert found.solution.energy == pytest.approx(found.value)
+    assert found.solution.best_energy <= found.value + 1e-9
+    assert found.solution.confidence.max() > 0
+    assert found.at(found.solution.best_order.numpy()).energy == pytest.approx(found.solution.best_energy)
 
 
 def test_columns_follow_the_rows() -> None:

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..operators.permutation import to_matrix
@@ -66,6 +66,12 @@ def solve_graph(
     order = found.orders[best]
     confidence = place_share(problem.marginal(order), order, problem.unit)
     return found.solution(confidence, same_energy(found.energies, best))
+
+
+def judge_graph(layout: Graph, cost: Tensor, order: Int[Tensor, "n"], allowed: Tensor | None) -> tuple[Tensor, Tensor]:
+    """An order as a permutation, and how sure the place of each item in it is."""
+    problem = _Scaled(cost, layout.weights)
+    return to_matrix(order, torch.float32), place_share(problem.marginal(order), order, problem.unit)
 
 
 def default_runs(n: int) -> int:

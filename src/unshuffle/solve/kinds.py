@@ -8,7 +8,7 @@ A row is a function so that the solvers of other layouts, and their kernels, are
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -40,7 +40,7 @@ class Kind:
     polish: Callable[..., Polished]
     """(problem, checked, solution, allowed=, generator=, watch=): local search from where annealing ended."""
     judge: Callable[..., Judged] | None = certain
-    """(problem, checked, order, allowed): how sure an order is that was found by trying all. None: never try all."""
+    """(problem, checked, order, allowed): how sure an order is that no annealing ended in. None: never try all."""
     small: int = 300
     """Up to so many items one step of annealing is too little work to share among threads."""
 
@@ -78,13 +78,13 @@ def _grid() -> Kind:
 
 
 def _graph() -> Kind:
-    from .graph import solve_graph
+    from .graph import judge_graph, solve_graph
     from .local_search import improve_assignment
 
     def polish(graph: Graph, cost: Tensor, orders: Tensor, allowed: Tensor | None) -> Tensor:
         return improve_assignment(orders, cost, graph.weights, allowed=allowed)
 
-    return Kind(check=checks.one, solve=solve_graph, polish=_best_of(polish))
+    return Kind(check=checks.one, solve=solve_graph, polish=_best_of(polish), judge=judge_graph)
 
 
 def _loss() -> Kind:
@@ -123,6 +123,22 @@ def tried_all(kind: Kind, layout: Any, cost: Any, allowed: Tensor | None) -> Sol
     order, energy = exact.best_of_all(layout, cost, allowed)
     soft, confidence = (kind.judge or certain)(layout, cost, order, allowed)
     return Solution(order, energy, soft, confidence, torch.tensor([energy], dtype=torch.float64))
+
+
+def instead(found: Solution, layout: Layout, cost: Any, order: Int[Tensor, "n"]) -> Solution:
+    """``found`` with an order that came from elsewhere: its energy, how sure it is, and local search from there as well."""
+    kind, given, _ = kind_of(layout, cost, None)
+    soft, confidence = (kind.judge or certain)(layout, given, order, None)
+    other = replace(
+        found,
+        order=order,
+        energy=float(layout.energy(order, given)),
+        soft=soft,
+        confidence=confidence,
+        agreement=0.0,
+        tried=torch.cat((order.unsqueeze(0), found.starts)),
+    )
+    return other if found.polished is None else replace(other, polished=kind.polish(layout, given, other, allowed=None))
 
 
 def _best_of(search: Callable[[Any, Any, Tensor, Tensor | None], Tensor]) -> Callable[..., Polished]:

@@ -55,11 +55,10 @@ class Seriator(BaseEstimator):  # pyright: ignore[reportGeneralTypeIssues, repor
             time_limit=self.time_limit,
             polish=self.polish,
         )
-        better = found.solution.polished
-        self.order_ = found.order if better is None else better.order.numpy()
-        self.energy_ = found.value if better is None else better.energy
+        self.order_, self.energy_ = found.solution.best_order.numpy(), found.solution.best_energy
+        same = np.array_equal(self.order_, found.order)
+        self.confidence_ = (found.solution if same else found.at(self.order_)).confidence.numpy()
         self.rank_ = np.argsort(self.order_)
-        self.confidence_ = found.solution.confidence.numpy()
         self.n_features_in_ = rows.shape[1]
         names = list(getattr(X, "columns", ()))
         if names and all(isinstance(name, str) for name in names):

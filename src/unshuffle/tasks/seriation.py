@@ -21,6 +21,7 @@ from torch import Tensor
 from ..errors import BadInput
 from ..readers.tables import Table
 from ..solve import solve
+from ..solve.kinds import instead
 from ..solve.solution import Solution
 from ..structure.layouts import Graph, Path
 from ..watch import Step
@@ -164,7 +165,12 @@ class Seriation:
     others: dict[str, tuple[float, np.ndarray]]
     """Value and order of the standard methods."""
     solution: Solution
+    """Of this order, whoever found it: its confidence, and what local search made of it."""
     dissimilarity: Float[np.ndarray, "n n"] = field(repr=False)
+
+    def at(self, order: Int[np.ndarray, "n"]) -> Solution:
+        """The solution with another order of the same rows in its place."""
+        return instead(self.solution, *_problem(self.dissimilarity, self.criterion), torch.from_numpy(order.copy()))
 
 
 def seriate(
@@ -187,15 +193,24 @@ def seriate(
     values = {name: (measure(D, order), order) for name, order in others.items()}
     options = {"seed": seed, "time_limit": time_limit, "callback": callback, "polish": polish}
     first = _anneal(D, criterion, None, **options)
-    found = (first.energy, "annealed", first.order.numpy(), first)
+    winner, best = "annealed", first
     name, (value, order) = min(values.items(), key=lambda item: item[1][0])
     slack = 1e-9 * max(abs(value), 1e-300)
-    if found[0] > value + slack:
+    if best.energy > value + slack:
         again = _anneal(D, criterion, order, **options)
-        found = min(found, (again.energy, f"annealed from the {name}", again.order.numpy(), again), key=lambda f: f[0])
-        if found[0] > value - slack:
-            found = (value, name, order, again)
-    return Seriation(found[2], criterion, float(found[0]), found[1], values, found[3], D)
+        if again.energy < best.energy:
+            winner, best = f"annealed from the {name}", again
+        if best.energy > value - slack:
+            winner, best = name, instead(best, *_problem(D, criterion), torch.from_numpy(order.copy()))
+    return Seriation(best.order.numpy(), criterion, best.energy, winner, values, best, D)
+
+
+def _problem(D: Float[np.ndarray, "n n"], criterion: Criterion) -> tuple[Path | Graph, Tensor]:
+    """The layout and the pair cost whose energy is the criterion."""
+    if criterion is Criterion.path:
+        return Path(len(D)), torch.from_numpy(D)
+    place = torch.arange(len(D), dtype=torch.float64)
+    return Graph((place[:, None] - place) ** 2 / 2), torch.from_numpy(D.max() - D)
 
 
 def _anneal(D: np.ndarray, criterion: Criterion, start: np.ndarray | None, **options: object) -> Solution:
@@ -204,11 +219,8 @@ def _anneal(D: np.ndarray, criterion: Criterion, start: np.ndarray | None, **opt
     if start is not None:
         init = torch.zeros(n, n)
         init[torch.from_numpy(start.copy()), torch.arange(n)] = 5.0
-    if criterion is Criterion.path:
-        return solve(Path(n), cost=torch.from_numpy(D), init=init, **options)  # pyright: ignore[reportArgumentType]
-    place = torch.arange(n, dtype=torch.float64)
-    weights = (place[:, None] - place) ** 2 / 2
-    return solve(Graph(weights), cost=torch.from_numpy(D.max() - D), init=init, **options)  # pyright: ignore[reportArgumentType]
+    layout, cost = _problem(D, criterion)
+    return solve(layout, cost=cost, init=init, **options)  # pyright: ignore[reportArgumentType]
 
 
 def column_order(table: Table, kind: Kind, rows: Int[np.ndarray, "n"], seed: int = 0) -> Int[np.ndarray, "d"]:
