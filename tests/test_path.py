@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unshuffle as us
-from unshuffle.solve.path.band import band_around, band_dense, band_places, band_step
+from unshuffle.solve.path.band import band_around, band_dense, band_entropy, band_places, band_step
 from unshuffle.solve.path.chains import common_chains
 from unshuffle.solve.path.starts import geodesic_orders, in_units, spanning_tree
 from unshuffle.structure.energies import expected_energy
@@ -143,6 +143,16 @@ def test_band_step_descends_the_expected_energy_and_keeps_the_marginals() -> Non
     assert np.abs(dense.sum(0) - 1).max() < 1e-2
     assert np.abs(dense.sum(1) - 1).max() < 1e-4
     assert float(expected_energy(path, torch.from_numpy(dense).double(), cost)) < before
+
+
+def test_the_entropy_of_the_history_is_one() -> None:
+    D = curve("sine", 20, 0.0, 0)
+    unit = in_units(D.numpy())
+    assert band_entropy(band_around(unit, 19, 1e6)) == pytest.approx(1.0, abs=1e-5)
+    assert band_entropy(band_around(unit, 5, 1e-3)) == pytest.approx(0.0, abs=1e-6)
+    band = band_around(unit, 6, 2.0)
+    P = torch.from_numpy(band_dense(band))
+    assert band_entropy(band) == pytest.approx(float(us.entropy(P).mean()), rel=1e-4)
 
 
 def test_a_narrow_band_agrees_with_a_wide_one_where_nothing_moves_far() -> None:

@@ -23,7 +23,9 @@ class Step:
     stage: str
     beta: float
     energy: float
+    """The expected energy of the best soft run, or that of the best order so far; NaN where neither is known."""
     entropy: float
+    """Mean entropy of an item, from 0 (decided) to 1 (anywhere)."""
 
 
 class Watch:

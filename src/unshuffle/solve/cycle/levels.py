@@ -1,6 +1,6 @@
 r"""One level of the tour solver: n items on m bins of s = n/m positions, annealed until an item covers few of them.
 
-Few bins: all of P, by dense products. Many: only the items that can matter in a bin (`operators.ring`): at n = 300 tours of
+Few bins: all of P, by dense products. Many: only the items that can matter in a bin (`ring`): at n = 300 tours of
 the same length in a quarter of the time of a core (6.4 to 1.2-1.7 s a round).
 """
 
@@ -26,9 +26,8 @@ DENSE = 25  # up to so many bins an item may be anywhere
 SEEN = 1e-3  # share of an item that keeps its place in a bin's list; 1e-4 is slower and no better
 NEAR = 5  # an item also stays in the lists of the bins at and beside which its nearest neighbours stand; 0 costs 0.3 %, 8 = 5
 
-MELT = (
-    20  # steps in which a hard tour becomes as soft as its beta; lists made of the hard tour would hold it where it is
-)
+MELT = 20
+"""Steps in which a hard tour becomes as soft as its beta; lists made of the hard tour would hold it where it is."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def _dense(
 
 
 def dense_field(level: Level, room: Tensor) -> Field:
-    r"""$Q_A = (D p_{A-1} + D p_{A+1} + w\, D p_A)/s - \gamma p_A$, written to ``room``."""
+    r"""$Q_A = (D p_{A+1} + D^T p_{A-1} + \tfrac w2 (D + D^T) p_A)/s - \gamma p_A$, written to ``room``."""
 
     def at(soft: Tensor, beta: float) -> Tensor:
         q = chain_field(soft, level.cost, symmetric=level.symmetric, closed=True, self_weight=level.weight, out=room)

@@ -65,7 +65,7 @@ class Ring:
 
 @dataclass(frozen=True)
 class Pull:
-    r"""The field $Q_A = (D p_{A-1} + D^T p_{A+1} + w\,D p_A)/s - \gamma p_A$ of a level with bins of s positions."""
+    r"""The field $Q_A = (D p_{A+1} + D^T p_{A-1} + \tfrac w2 (D + D^T) p_A)/s - \gamma p_A$ of a level with bins of s positions."""
 
     after: Float32[np.ndarray, "costs items items"]
     """``after[r, i, k]`` is paid by run r (or by all runs, if there is one matrix) for item k directly after item i."""

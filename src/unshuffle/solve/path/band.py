@@ -15,8 +15,7 @@ from jaxtyping import Bool, Float, Float32
 from ...compute.jit import njit
 from ...compute.threads import in_chunks
 
-NEVER = np.float32(-3e38)
-TINY = 1e-30
+LEAST = 1e-30  # keeps the mass of an emptied row or column finite
 
 
 @dataclass
@@ -26,8 +25,8 @@ class Band:
     cost: Float32[np.ndarray, "n n"]
     """``cost[i, k]`` is paid for item k directly after item i."""
     soft: Float32[np.ndarray, "n width"]
-    bias: Float32[np.ndarray, "n width"]
-    """Added to the logits; the lowest float where an item may not stand, which includes places off the path."""
+    fits: Bool[np.ndarray, "n width"]
+    """Where an item may stand: not off the path, and where the mask allows it."""
     symmetric: bool
     smooth: Float32[np.ndarray, "n width"] | None = None
     potential: Float[np.ndarray, "n"] = field(init=False)
@@ -62,9 +61,8 @@ def band_around(
     if allowed is not None:
         fits &= allowed[np.arange(n)[:, None], place.clip(0, n - 1)]
     soft = np.where(fits, np.exp(-0.5 * (offset / spread) ** 2), 0.0)
-    soft /= np.maximum(soft.sum(1, keepdims=True), TINY)
-    bias = np.where(fits, 0.0, NEVER).astype(np.float32)
-    return Band(cost, soft.astype(np.float32), bias, bool(np.array_equal(cost, cost.T)))
+    soft /= np.maximum(soft.sum(1, keepdims=True), LEAST)
+    return Band(cost, soft.astype(np.float32), fits, bool(np.array_equal(cost, cost.T)))
 
 
 def band_step(
@@ -89,7 +87,7 @@ def band_step(
         band.smooth = band._field.copy()
     band.smooth += np.float32(damping) * (band._field - band.smooth)
     return float(
-        _sinkhorn(band.smooth, band.bias, np.float32(beta), band.reach, sweeps, band.potential, band._kernel, band.soft)
+        _sinkhorn(band.smooth, band.fits, np.float32(beta), band.reach, sweeps, band.potential, band._kernel, band.soft)
     )
 
 
@@ -97,8 +95,14 @@ def band_places(band: Band) -> Float[np.ndarray, "n"]:
     """The mean position of every item."""
     n, width = band.soft.shape
     offset = np.arange(width) - band.reach
-    total = np.maximum(band.soft.sum(1), TINY)
+    total = np.maximum(band.soft.sum(1), LEAST)
     return np.arange(n) + (band.soft @ offset.astype(np.float32)) / total
+
+
+def band_entropy(band: Band) -> float:
+    """Mean entropy of an item, from 0 (decided) to 1 (anywhere)."""
+    n = len(band.soft)
+    return float(-(band.soft * np.log(np.maximum(band.soft, LEAST))).sum()) / (n * np.log(max(n, 2)))
 
 
 def band_dense(band: Band) -> Float32[np.ndarray, "n n"]:
@@ -153,7 +157,7 @@ def _field(after, before, following, preceding, reach, symmetric, out, low, high
 
 
 @njit(fastmath=True)
-def _sinkhorn(smooth, bias, beta, reach, sweeps, potential, kernel, soft):
+def _sinkhorn(smooth, fits, beta, reach, sweeps, potential, kernel, soft):
     """``sweeps`` warm-started sweeps, rows last; returns the purity."""
     n, width = smooth.shape
     for k in range(n):
@@ -161,11 +165,11 @@ def _sinkhorn(smooth, bias, beta, reach, sweeps, potential, kernel, soft):
         top = np.float32(-3e38)
         for c in range(low, high):
             x = np.float32(potential[k - reach + c]) - beta * smooth[k, c]
-            x = x if bias[k, c] == np.float32(0.0) else np.float32(-3e38)
+            x = x if fits[k, c] else np.float32(-3e38)
             kernel[k, c] = x
             top = x if x > top else top
         for c in range(low, high):
-            kernel[k, c] = np.exp(kernel[k, c] - top) if bias[k, c] == np.float32(0.0) else np.float32(0.0)
+            kernel[k, c] = np.exp(kernel[k, c] - top) if fits[k, c] else np.float32(0.0)
     v = np.ones(n)
     column = np.empty(n)
     for _ in range(sweeps):

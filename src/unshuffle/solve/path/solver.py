@@ -2,7 +2,7 @@
 
 Three things, each with the best of what came before in hand:
 
-1. orders that follow the data (`path_starts`), each melted locally and annealed again in a band around it (`operators.band`);
+1. orders that follow the data (`starts`), each melted locally and annealed again in a band around it (`band`);
 2. for short paths, annealing of all items from nothing;
 3. rounds in which the links that the best orders share are kept and the chains between them annealed anew (`chains`); a
    handful of chains, or of pieces of the best order cut at its dearest links, is arranged by trying all ways.
@@ -26,7 +26,7 @@ from ...structure.layouts import Path
 from ...watch import Watch
 from ..confidence import insertion_share, link_share
 from ..solution import Solution
-from .band import Band, band_around, band_dense, band_places, band_step
+from .band import Band, band_around, band_dense, band_entropy, band_places, band_step
 from .chains import FEW, GAMMA, anneal_chains, best_arrangement, common_chains
 from .starts import NEIGHBOURS, geodesic_orders, in_units
 
@@ -153,7 +153,7 @@ class _Search:
             beta *= math.exp(STEP)
             steps += 1
             if steps % 10 == 0 and not self.watch(
-                stage=stage, beta=beta, energy=self.candidates[0][0], entropy=1 - purity
+                stage=stage, beta=beta, energy=self.candidates[0][0], entropy=band_entropy(band)
             ):
                 break
             if purity > FROZEN:
