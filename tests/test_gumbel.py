@@ -29,15 +29,15 @@ def noise_of(samples: int, batch: int, n: int, seed: int = 0) -> Tensor:
 @needs_numba
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 10, 33, 100, 1100])
 def test_the_kernel_draws_the_same_noise_as_torch(n):
-    from unshuffle.operators._sinkhorn import scaling
+    from unshuffle.operators._sinkhorn import logits
 
     expected = noise.gumbel(torch.tensor([1]), n, (123456789, 4000000000), torch.float64)[0]
     for dtype, bound in ((np.float64, 1e-6), (np.float32, 5e-3)):
         got = np.empty(n * n, dtype)
-        zeros = np.zeros(n * n, dtype)
-        words = scaling.new_words(n)
         stream = tuple(np.uint32(word) for word in (123456789, 4000000000, 0, 1))
-        scaling.logits(got, zeros, dtype(1), zeros[:0], dtype(1), words, 1, stream)
+        zeros = np.zeros((1, n * n), dtype)
+        given = logits.Problem(zeros, np.ones(1, dtype), zeros[:0], dtype(1), stream)
+        logits.logits(got, given, 1, logits.new_words(n))
         assert np.abs(got - expected.numpy().reshape(-1)).max() < bound
 
 
@@ -115,7 +115,7 @@ def draw_in(how: str, scores: Tensor, beta: Tensor, **settings) -> tuple[Tensor,
 @pytest.mark.parametrize("shape", [(20, 6, 6), (6, 2, 30, 30), (2, 1, 1)])
 def test_processes_that_split_a_batch_draw_what_one_with_all_of_it_would(how, shape):
     scores, beta = torch.randn(shape), 0.5 + torch.rand(shape)
-    scores[0] *= 300  # in log space
+    scores[0] *= 300  # its scalings need powers of two
     entries = shape[0]
     cut = entries // 2
     P, grad = draw_in(how, scores, beta)
@@ -153,7 +153,7 @@ def test_gradients_of_scores_and_beta(shape, samples):
 @pytest.mark.parametrize("n", [6, 30])
 def test_gradients_do_not_depend_on_threads_or_on_how_samples_are_shared(batch, n):
     scores, beta = torch.randn(batch, n, n, dtype=torch.float64), 0.5 + torch.rand(batch, n, n, dtype=torch.float64)
-    scores[0] *= 400  # one of them in log space
+    scores[0] *= 400  # the scalings of one of them need powers of two
     weights = torch.randn(5, batch, n, n, dtype=torch.float64)
     before, found = torch.get_num_threads(), []
     for threads in (1, 3):

@@ -25,7 +25,9 @@ LOG2E = np.float32(1.4426950408889634)
 LN2 = np.float32(0.6931471805599453)
 LN2_HIGH = np.float32(0.693359375)
 LN2_LOW = np.float32(-2.12194440e-4)
+LN2_DOUBLE = 0.6931471805599453
 LOWEST = np.float32(-87.0)  # below, exp is 0 as far as float32 is concerned
+FARTHEST = np.float32(-1e6)  # stands for -inf where a power of two is to come
 SQRT_HALF_BITS = np.int32(0x3F3504F3)  # the bits of sqrt(1/2)
 ONE_BITS = np.int32(0x3F800000)
 
@@ -71,6 +73,66 @@ def _exp_below(x):
         return p * scale if x > LOWEST else (np.float32(0.0) if x <= LOWEST else x)  # the last is NaN
 
     return polynomial
+
+
+def exp_with_power(x, k):
+    """exp(x) 2^k; exactly 0 for -inf and where the result is below what floats can hold well.
+
+    The power goes into the exponent as an integer: with x = 5000 and k = -7000 nothing is lost, where exp(x + k log 2) would be
+    off by the rounding of 5000.
+    """
+    return np.exp(x + k * LN2_DOUBLE)
+
+
+@overload(exp_with_power, jit_options=INLINE)
+def _exp_with_power(x, k):
+    if x != types.float32:
+        return lambda x, k: np.exp(x + k * LN2_DOUBLE)
+
+    def polynomial(x, k):
+        y = max(x, FARTHEST)
+        q = np.floor(y * LOG2E + np.float32(0.5))
+        r = y - q * LN2_HIGH - q * LN2_LOW
+        p = np.float32(1.98910804640e-4)
+        p = p * r + np.float32(1.39337307158e-3)
+        p = p * r + np.float32(8.33331084465e-3)
+        p = p * r + np.float32(4.16664641974e-2)
+        p = p * r + np.float32(1.66666666817e-1)
+        p = p * r + np.float32(5.00000001354e-1)
+        p = p * r * r + r + np.float32(1.0)
+        return times_power(p, np.int32(np.int32(q) + k))
+
+    return polynomial
+
+
+def times_power(x, k):
+    """x 2^k; 0 where 2^k is below what floats can hold well."""
+    return np.ldexp(x, k)
+
+
+@overload(times_power, jit_options=INLINE)
+def _times_power(x, k):
+    if x != types.float32:
+        return lambda x, k: x * 2.0 ** max(min(k, 1000), -2000)
+
+    def by_bits(x, k):
+        e = min(np.int32(k), np.int32(127))
+        e = e if e > np.int32(-126) else np.int32(-127)
+        return x * bits_to_float(np.int32(np.int32(e + np.int32(127)) << np.int32(23)))
+
+    return by_bits
+
+
+def power_of(x):
+    """The k with 2^k <= x < 2^(k+1), x > 0."""
+    return np.frexp(x)[1] - 1
+
+
+@overload(power_of, jit_options=INLINE)
+def _power_of(x):
+    if x != types.float32:
+        return lambda x: np.int32(np.floor(np.log2(x)))
+    return lambda x: np.int32(np.int32(float_to_bits(x) >> np.int32(23)) - np.int32(127))
 
 
 def log_of(x, minus_one):

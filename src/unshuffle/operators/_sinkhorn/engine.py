@@ -15,7 +15,8 @@ from .in_torch import Perturb, TorchSinkhorn, perturbed, plain_sinkhorn
 from .noise import SILENT, Noise
 
 if TYPE_CHECKING or have_numba:
-    from .autograd import KernelSinkhorn, Unusable
+    from .autograd import KernelSinkhorn
+    from .kernel import Unusable
 
 
 def perturbed_sinkhorn(
@@ -46,7 +47,7 @@ def _through_kernel(
 ) -> Tensor:  # fmt: skip
     forbidden: list[bool] = []
     try:
-        soft = KernelSinkhorn.apply(scores, beta, samples, noise, iterations, tolerance, forbidden)
+        soft: Tensor = KernelSinkhorn.apply(scores, beta, samples, noise, iterations, tolerance, forbidden)  # pyright: ignore[reportAssignmentType]
     except Unusable:
         check_finite(scores, "Scores")
         if beta is not None:

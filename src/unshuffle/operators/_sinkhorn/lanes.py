@@ -212,6 +212,22 @@ def pull_four(typing, P, row, s, a, f, r, sums, n, fresh):
     return types.void(P, row, s, a, f, r, sums, n, fresh), generate
 
 
+def _rank_rows(
+    emit: Emit, start: Any, kind: Any, sums: list[Any], first: Any, width: Any, factors: Any, steps: Any
+) -> None:
+    """sums += sum_t a_t s_t^T + r_t c_t^T, for four rows from ``first`` and a chunk of columns; factors: a, s, r, c, (T, n) each."""
+    builder, (a, s, r, c) = emit.builder, factors
+    with cgutils.for_range(builder, steps, intp=emit.index) as loop:
+        line = builder.mul(loop.index, width)
+        here = builder.add(line, start)
+        x, y = emit.load(s, here, kind), emit.load(c, here, kind)
+        for k, total in enumerate(sums):
+            place = builder.add(builder.add(line, first), emit.number(k))
+            left, right = emit.load(a, place, emit.real), emit.load(r, place, emit.real)
+            z = emit.multiply_add(emit.splat(left, kind), x, builder.load(total))
+            builder.store(emit.multiply_add(emit.splat(right, kind), y, z), total)
+
+
 @intrinsic
 def four_gradient_rows(typing, D, P, G, row, a, s, r, c, iterations, n):
     """Rows row..row+3 of D = P (G + sum_t a_t s_t^T + r_t c_t^T); a, s, r, c are (T, n)."""
@@ -222,23 +238,13 @@ def four_gradient_rows(typing, D, P, G, row, a, s, r, c, iterations, n):
         out, soft, grad = (
             emit.rows(kind, value, first, width) for kind, value in zip((D, P, G), arguments[:3], strict=True)
         )
-        a_data, s_data, r_data, c_data = (
-            emit.data(kind, value) for kind, value in zip((a, s, r, c), arguments[4:8], strict=True)
-        )
+        factors = [emit.data(kind, value) for kind, value in zip((a, s, r, c), arguments[4:8], strict=True)]
 
         def body(start, kind):
             sums = [emit.zero(kind) for _ in out]
             for total, data in zip(sums, grad, strict=True):
                 builder.store(emit.load(data, start, kind), total)
-            with cgutils.for_range(builder, steps, intp=emit.index) as loop:
-                line = builder.mul(loop.index, width)
-                here = builder.add(line, start)
-                x, y = emit.load(s_data, here, kind), emit.load(c_data, here, kind)
-                for k, total in enumerate(sums):
-                    place = builder.add(builder.add(line, first), emit.number(k))
-                    left, right = emit.load(a_data, place, emit.real), emit.load(r_data, place, emit.real)
-                    z = emit.multiply_add(emit.splat(left, kind), x, builder.load(total))
-                    builder.store(emit.multiply_add(emit.splat(right, kind), y, z), total)
+            _rank_rows(emit, start, kind, sums, first, width, factors, steps)
             for total, data, target in zip(sums, soft, out, strict=True):
                 emit.store(builder.fmul(builder.load(total), emit.load(data, start, kind), flags=FLAGS), target, start)
 
@@ -246,6 +252,32 @@ def four_gradient_rows(typing, D, P, G, row, a, s, r, c, iterations, n):
         return context.get_dummy_value()
 
     return types.void(D, P, G, row, a, s, r, c, iterations, n), generate
+
+
+@intrinsic
+def add_gradient_rows(typing, D, K, row, a, s, r, c, iterations, n, fresh):
+    """Rows row..row+3, those from ``fresh`` on, of D += K (sum_t a_t s_t^T + r_t c_t^T); a, s, r, c are (T, n)."""
+
+    def generate(context, builder, signature, arguments):
+        emit = Emit(context, builder, K.dtype)
+        first, steps, width, start_row = arguments[2], arguments[7], arguments[8], arguments[9]
+        out, kernel = (emit.rows(kind, value, first, width) for kind, value in zip((D, K), arguments[:2], strict=True))
+        factors = [emit.data(kind, value) for kind, value in zip((a, s, r, c), arguments[3:7], strict=True)]
+
+        def body(start, kind, rest=None):
+            sums = [emit.zero(kind) for _ in out]
+            _rank_rows(emit, start, kind, sums, first, width, factors, steps)
+            for k, (total, data, target) in enumerate(zip(sums, kernel, out, strict=True)):
+                more = builder.fmul(builder.load(total), emit.load(data, start, kind), flags=FLAGS)
+                if rest is not None:  # the lanes before were done in the chunk before
+                    more = builder.select(emit.at_least(start, WIDTH, rest), more, ir.Constant(kind, None))
+                with builder.if_then(builder.icmp_signed(">=", builder.add(first, emit.number(k)), start_row)):
+                    emit.store(emit.add(emit.load(target, start, kind), more), target, start)
+
+        emit.chunks(width, body, lambda start, rest: body(start, emit.vector, rest))
+        return context.get_dummy_value()
+
+    return types.void(D, K, row, a, s, r, c, iterations, n, fresh), generate
 
 
 @intrinsic

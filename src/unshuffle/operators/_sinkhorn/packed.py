@@ -15,9 +15,13 @@ from numba import types
 from numba.core import cgutils
 
 from ...compute.jit import njit
-from ...compute.vector_math import exp_below
+from ...compute.vector_math import LOG2E, exp_below, exp_with_power, times_power
 from .lanes import FLAGS, WIDTH, Emit, intrinsic
-from .scaling import FORBIDDEN, HARD, PACKED, bounds, logits, new_words, number_of, reach, shift_columns, spend
+from .logits import as_given, logits, new_words, spend
+from .scaling import PACKED, UNUSABLE, bounds, new_adjoint, reach
+
+# as in `one_by_one`
+WEAK = -12.0
 
 
 def _rows(emit: Emit, X: Any, n: Any, v: Any, sums: Any, weigh: Callable[[Any, Any], Any]) -> None:
@@ -245,54 +249,92 @@ def _iterate(X, n, u, v, totals, sums, limits):
     return fine and (near or reach(u, v[1:], v[0]) < limits[2])
 
 
-@njit
-def forward_packed(scores, beta, field, noise, stream, shifts, soft, u, v, used, seen, limits, low, high):
-    """Groups low..high-1 of eight neighbours in the batch; ``used`` becomes -T for a packed group, else it stays 0.
+@njit(fastmath={"nnan", "nsz"})
+def _weakest(X, best):
+    """The least of all columns' largest entries, X centered."""
+    width = best.size
+    best[:] = X[:width]
+    for e in range(width, X.size, width):
+        for j in range(width):
+            best[j] = max(best[j], X[e + j])
+    return best.min()
 
-    Group g of a sample is batch entries 8g..8g+7. Their u and v, (8, T, n) and (8, T + 1, n) numbers, hold (T, n, 8) and
-    (T + 1, n, 8) instead.
-    """
-    batch, n, T = scores.shape[0], soft.shape[1], u.shape[1]
+
+@njit(fastmath=True)
+def _with_powers(X, n, start):
+    """X = e^X 2^(E_i + H_j) with the largest entry of each row and column about 1, and the start 1 in terms of H: as in `moving`."""
+    E, H = np.empty(n * WIDTH, np.int32), np.empty(n * WIDTH, np.int32)
+    width, log2e = n * WIDTH, X.dtype.type(LOG2E)
+    for i in range(n):
+        for k in range(WIDTH):
+            top = X[i * width + k]
+            for j in range(n):
+                top = max(top, X[i * width + j * WIDTH + k])
+            E[i * WIDTH + k] = -np.int32(np.floor(top * log2e))
+    for e in range(width):
+        top = X.dtype.type(-np.inf)
+        for i in range(n):
+            top = max(top, X[i * width + e] * log2e + E[i * WIDTH + e % WIDTH])
+        H[e] = -np.int32(np.floor(top))
+        start[e] = times_power(X.dtype.type(1), np.int32(-H[e]))
+    for i in range(n):
+        for e in range(width):
+            X[i * width + e] = exp_with_power(X[i * width + e], np.int32(E[i * WIDTH + e % WIDTH] + H[e]))
+
+
+@njit
+def _read(given, m, tmp, X, words):
+    """The logits of matrices m..m+7, packed."""
+    count, b = tmp.shape[1], m % given.scores.shape[0]
+    plain = given.noise == 0
+    for k in range(WIDTH):
+        plain = plain and as_given(given, b + k)
+    if plain:
+        packed_from(given.scores[b : b + WIDTH], X, count)
+        return
+    for k in range(WIDTH):
+        logits(tmp[k], given, m + k, words)
+    packed_from(tmp, X, count)
+
+
+@njit
+def forward_packed(given, soft, state, limits, low, high):
+    """Groups low..high-1 of eight neighbours in the batch; group g of a sample is batch entries 8g..8g+7. Where any is hard, none is done."""
+    batch, n, T = given.scores.shape[0], soft.shape[1], state.u.shape[1]
     groups = batch // WIDTH
     tmp = np.empty((WIDTH, n * n), soft.dtype)
     X = np.empty(n * n * WIDTH, soft.dtype)
     totals, sums = np.empty(n * WIDTH, soft.dtype), np.empty(n * WIDTH, soft.dtype)
     words = new_words(n)
-    nothing = scores[0, :0]
     for job in range(low, high):
-        b0 = (job % groups) * WIDTH
-        m0 = (job // groups) * batch + b0
-        own_v = v[m0 : m0 + WIDTH].reshape(T + 1, n * WIDTH)
-        own_v[0] = 1
-        if noise == 0 and field.shape[0] + shifts.shape[0] == 0 and (beta[b0 : b0 + WIDTH] == 1).all():
-            packed_from(scores[b0 : b0 + WIDTH], X, n * n)
-        else:
-            for k in range(WIDTH):
-                own = field[(b0 + k) % field.shape[0]] if field.shape[0] else nothing
-                logits(
-                    tmp[k], scores[b0 + k], beta[b0 + k], own, noise, words, number_of(m0 + k, batch, stream), stream
-                )
-                if shifts.shape[0] and shifts[b0 + k].min() < 0:
-                    shift_columns(tmp[k], shifts[b0 + k], own_v[0, k:], WIDTH)
-            packed_from(tmp, X, n * n)
+        m = (job // groups) * batch + (job % groups) * WIDTH
+        u = state.u[m : m + WIDTH].reshape(T, n * WIDTH)
+        v = state.v[m : m + WIDTH].reshape(T + 1, n * WIDTH)
+        _read(given, m, tmp, X, words)
         if _any_forbidden(X):
-            seen[FORBIDDEN] = 1
+            state.forbidden[0] = True
         packed_center(X, n)
-        _exp_all(X)
-        own_u = u[m0 : m0 + WIDTH].reshape(T, n * WIDTH)
-        if _iterate(X, n, own_u, own_v, totals, sums, limits):
-            packed_scale(X, n, own_u[T - 1], own_v[T])
-            packed_into(X, soft[m0 : m0 + WIDTH], n * n)
-            used[m0 : m0 + WIDTH] = -T
-            seen[PACKED] = 1
+        weakest = _weakest(X, sums)
+        if WEAK > weakest > -np.inf:
+            _read(given, m, tmp, X, words)
+            _with_powers(X, n, v[0])
         else:
-            seen[HARD] = 1
+            v[0] = 1
+            _exp_all(X)
+        if _iterate(X, n, u, v, totals, sums, limits):
+            packed_scale(X, n, u[T - 1], v[T])
+            packed_into(X, soft[m : m + WIDTH], n * n)
+            state.used[m : m + WIDTH] = T
+            state.kind[m : m + WIDTH] = PACKED
+        else:
+            state.kind[m : m + WIDTH] = UNUSABLE
 
 
 @njit(fastmath=True)
-def _recursion(P, G, n, u, v, a, c, r, s, f_bar, g_bar, sums, W):
-    """As `scaling._recursion`; v[0] is the start, so c[t] = v[t] / v[T]."""
+def _recursion(P, G, n, u, v, work, W):
+    """As `scaling.recursion`; v[0] is the start, so c[t] = v[t] / v[T]."""
     T, width = u.shape
+    a, c, r, s, f_bar, g_bar, sums = work
     one, zero = P.dtype.type(1), P.dtype.type(0)
     for t in range(T):
         for i in range(width):
@@ -321,47 +363,37 @@ def _recursion(P, G, n, u, v, a, c, r, s, f_bar, g_bar, sums, W):
 
 
 @njit
-def backward_packed(
-    scores, beta, field, noise, stream, soft, grad, u, v, used, samples, to_scores, to_beta, to_field, filled, low, high
-):
-    """Packed groups of jobs low..high-1 = (share of the samples, group); ``filled`` notes who has gradients by now."""
-    batch, n, T = scores.shape[0], soft.shape[1], u.shape[1]
-    groups, shares = batch // WIDTH, to_scores.shape[0]
-    a, c = np.empty((T, n * WIDTH), soft.dtype), np.empty((T, n * WIDTH), soft.dtype)
-    r, s = np.empty((T, n * WIDTH), soft.dtype), np.empty((T, n * WIDTH), soft.dtype)
-    f_bar, g_bar = np.empty(n * WIDTH, soft.dtype), np.empty(n * WIDTH, soft.dtype)
-    sums = np.empty(n * WIDTH, soft.dtype)
+def backward_packed(given, soft, grad, state, outs, samples, low, high):
+    """Packed groups of jobs low..high-1 = (share of the samples, group)."""
+    batch, n, T = given.scores.shape[0], soft.shape[1], state.u.shape[1]
+    groups, shares = batch // WIDTH, outs.scores.shape[0]
+    work = new_adjoint(T, n * WIDTH, soft)
     P, G = np.empty(n * n * WIDTH, soft.dtype), np.empty(n * n * WIDTH, soft.dtype)
     D = np.empty(n * n * WIDTH, soft.dtype)
     x, tmp = np.empty(n * n, soft.dtype), np.empty((WIDTH, n * n), soft.dtype)
+    wanted = outs.beta.shape[0] + outs.field.shape[0] > 0
     words = new_words(n)
-    nothing = x[:0]
     for job in range(low, high):
-        share, b0 = job // groups, (job % groups) * WIDTH
+        share, b = job // groups, (job % groups) * WIDTH
         for sample in range(samples * share // shares, samples * (share + 1) // shares):
-            m0 = sample * batch + b0
-            if used[m0] >= 0:
+            m = sample * batch + b
+            if state.kind[m] != PACKED:
                 continue
-            packed_from(soft[m0 : m0 + WIDTH], P, n * n)
-            packed_from(grad[m0 : m0 + WIDTH], G, n * n)
-            own_u = u[m0 : m0 + WIDTH].reshape(T, n * WIDTH)
-            own_v = v[m0 : m0 + WIDTH].reshape(T + 1, n * WIDTH)
-            _recursion(P, G, n, own_u, own_v, a, c, r, s, f_bar, g_bar, sums, D)
-            packed_gradient(D, P, G, n, a.reshape(-1), s.reshape(-1), r.reshape(-1), c.reshape(-1), T)
-            if (
-                to_beta.size + to_field.size + field.size == 0
-                and not filled[share, b0]
-                and (beta[b0 : b0 + WIDTH] == 1).all()
-            ):
-                packed_into(D, to_scores[share, b0 : b0 + WIDTH], n * n)
-                filled[share, b0 : b0 + WIDTH] = True
+            packed_from(soft[m : m + WIDTH], P, n * n)
+            packed_from(grad[m : m + WIDTH], G, n * n)
+            u = state.u[m : m + WIDTH].reshape(T, n * WIDTH)
+            v = state.v[m : m + WIDTH].reshape(T + 1, n * WIDTH)
+            _recursion(P, G, n, u, v, work, D)
+            packed_gradient(
+                D, P, G, n, work.a.reshape(-1), work.s.reshape(-1), work.r.reshape(-1), work.c.reshape(-1), T
+            )
+            at_once = not wanted and not outs.filled[share, b]
+            for k in range(WIDTH):
+                at_once = at_once and as_given(given, b + k)
+            if at_once:
+                packed_into(D, outs.scores[share, b : b + WIDTH], n * n)
+                outs.filled[share, b : b + WIDTH] = True
                 continue
             packed_into(D, tmp, n * n)
             for k in range(WIDTH):
-                b = b0 + k
-                spend(
-                    tmp[k], scores[b], beta[b], field[b % field.shape[0]] if field.shape[0] else nothing, noise, words, x,
-                    number_of(m0 + k, batch, stream), stream, to_scores[share, b], to_beta[share, b : b + 1] if to_beta.shape[0] else nothing,
-                    to_field[share, b] if to_field.shape[0] else nothing, not filled[share, b],
-                )  # fmt: skip
-                filled[share, b] = True
+                spend(tmp[k], given, m + k, share, outs, words, x)

@@ -1,0 +1,124 @@
+"""The numba kernels as two plain functions: forward gives P and the state that backward needs, of shapes known beforehand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ...compute.threads import in_chunks
+from . import one_by_one, packed
+from .lanes import WIDTH
+from .logits import Gradients, Problem
+from .noise import Noise
+from .scaling import EASY, MOVED, PACKED, State
+
+__all__ = ["EASY", "MOVED", "PACKED", "State", "Unusable", "backward", "forward", "is_field", "problem"]
+
+# Scalings must stay in (low, high), and ratios of scalings below reach: then nothing that float drops can matter,
+# neither in the sums nor in P times ratios in the backward pass: e^(-87 + 33 + 33) and e^(-87 + 62) are below float32's rounding.
+LIMITS = {
+    torch.float32: np.exp(np.array([-33.0, 33.0, 62.0])).astype(np.float32),
+    torch.float64: np.exp(np.array([-250.0, 250.0, 400.0])),
+}
+SMALL = range(3, 21)  # for these sizes eight matrices share the vector registers
+
+
+class Unusable(Exception):
+    """NaN, +inf or a row or column that is forbidden altogether; the caller finds the words."""
+
+
+def forward(
+    scores: Tensor, beta: Tensor | None, samples: int, noise: Noise, iterations: int, tolerance: float | None
+) -> tuple[Tensor, State]:
+    """P (samples, *scores.shape) and the state; ``beta`` is a number, one per matrix (*batch, 1, 1), or a field (*batch, n, n)."""
+    n = scores.shape[-1]
+    given = problem(scores, beta, noise)
+    batch = len(given.scores)
+    M, dtype = samples * batch, given.scores.dtype
+    P = _empty((M, n, n), scores.dtype)
+    state = State(
+        u=np.empty((M, iterations, n), dtype),
+        v=np.empty((M, iterations + 1, n), dtype),
+        rows=np.empty((M, iterations, n), np.int32),
+        columns=np.empty((M, iterations + 1, n), np.int32),
+        used=np.zeros(M, np.int64),
+        kind=np.zeros(M, np.int8),
+        forbidden=np.zeros(1, np.bool_),
+    )
+    stop = dtype.type(-1 if tolerance is None else tolerance)
+    limits, work = LIMITS[scores.dtype], P.size * (10.0 + 2 * iterations)
+    groups = samples * (batch // WIDTH) if n in SMALL and tolerance is None else 0
+    if groups:
+        in_chunks(lambda low, high: packed.forward_packed(given, P, state, limits, low, high), groups, work / 4)
+    if not groups or not state.kind.all():
+        in_chunks(lambda low, high: one_by_one.forward(given, stop, P, state, limits, low, high), M, work)
+    if not state.kind.all():
+        raise Unusable
+    return torch.from_numpy(P.reshape(samples, *scores.shape)), state
+
+
+def backward(
+    scores: Tensor, beta: Tensor | None, wants_beta: bool, noise: Noise, P: Tensor, G: Tensor, state: State
+) -> tuple[Tensor, Tensor | None]:
+    """The gradients by scores and, if wanted, by beta, for G = dloss/dP; ``state`` is what forward gave for the same arguments."""
+    n, samples = scores.shape[-1], len(P)
+    given = problem(scores, beta, noise)
+    batch = len(given.scores)
+    shares = min(samples, -(-torch.get_num_threads() // batch))  # a small batch is split by samples instead
+    soft, grad = (t.detach().contiguous().numpy().reshape(-1, n, n) for t in (P, G))
+    by_field = wants_beta and is_field(beta)
+    outs = Gradients(
+        scores=_empty((shares, batch, n * n), scores.dtype),
+        beta=np.empty((shares if wants_beta and not by_field else 0, batch), soft.dtype),
+        field=np.empty((shares if by_field else 0, batch, n * n), soft.dtype),
+        filled=np.zeros((shares, batch), np.bool_),
+    )
+    limits, work = LIMITS[scores.dtype], soft.size * (10.0 + 4 * state.u.shape[1])
+    are_packed = state.kind == PACKED
+    if are_packed.any():
+        rest = (given, soft, grad, state, outs, samples)
+        in_chunks(lambda low, high: packed.backward_packed(*rest, low, high), shares * (batch // WIDTH), work / 4)
+    if not are_packed.all():
+        rest = (given, soft, grad, state, outs, samples, limits)
+        in_chunks(lambda low, high: one_by_one.backward(*rest, low, high), shares * batch, work)
+    to_scores = torch.from_numpy((outs.scores.sum(0) if shares > 1 else outs.scores).reshape(scores.shape))
+    if beta is None or not wants_beta:
+        return to_scores, None
+    if by_field:
+        return to_scores, torch.from_numpy(outs.field.sum(0)).reshape(scores.shape).sum_to_size(beta.shape)
+    return to_scores, torch.from_numpy(outs.beta.sum(0)).reshape(*scores.shape[:-2], 1, 1).sum_to_size(beta.shape)
+
+
+def is_field(beta: Tensor | None) -> bool:
+    return beta is not None and beta.shape[-2:].numel() > 1
+
+
+def problem(scores: Tensor, beta: Tensor | None, noise: Noise) -> Problem:
+    """What the kernels read; the arrays share memory with the tensors where they can."""
+    batch, n = scores.shape[:-2], scores.shape[-1]
+    real = np.float32 if scores.dtype == torch.float32 else np.float64
+    count = batch.numel()
+    each = np.ones(count, real)
+    field = np.empty((0, n * n), real)
+    if beta is not None and is_field(beta):
+        own = beta if beta.shape[:-2].numel() == 1 else beta.expand(scores.shape)
+        field = _flat(own.expand(*own.shape[:-2], n, n), n)
+    elif beta is not None:
+        own = beta.detach().reshape(beta.shape[:-2] if beta.ndim > 1 else ())
+        each = own.expand(batch).contiguous().numpy().reshape(-1)
+    stream = tuple(np.uint32(word) for word in (*noise.key, noise.first, noise.total or count))
+    return Problem(_flat(scores, n), each, field, real(noise.scale), stream)
+
+
+def _empty(shape: tuple[int, ...], dtype: torch.dtype) -> np.ndarray:
+    """Memory for a result. From 4 MB on numpy asks for huge pages and torch does not; below, torch's allocator is quicker."""
+    if math.prod(shape) * dtype.itemsize < 2**22:
+        return torch.empty(shape, dtype=dtype).numpy()
+    return np.empty(shape, np.float32 if dtype == torch.float32 else np.float64)
+
+
+def _flat(matrices: Tensor, n: int) -> np.ndarray:
+    return matrices.detach().contiguous().numpy().reshape(-1, n * n)

@@ -1,0 +1,214 @@
+r"""Sinkhorn for matrices whose scalings leave the range of floats: the scalings carry powers of two, $f = \log u + E\log 2$.
+
+As in `scaling`, with $K = e^L 2^{E_i + H_j}$. The powers stay as they are while u and v stay in range; when they leave it, E and H
+are chosen anew (`_rebase`) so that the largest entry of every row and column of K is about 1 at the next iteration, and K is
+built again. That is exact at any spread: an integer power goes into the exponent of a float without rounding, and what
+K drops is far below rounding whatever the scalings in range. Trained scores need it once or twice in ten iterations, because
+potentials move by at most log n an iteration after the first: a row of a matrix whose columns sum to 1 sums to at most n.
+
+Backward likewise, from the last iteration to the first: P itself is the kernel as long as all potentials are in reach of the last
+ones, then K is built again for those of the iteration at hand. Each such stretch adds its own
+$K (\sum_t a_t s_t^T + r_t c_{t-1}^T)$ to the gradient.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...compute.jit import njit
+from ...compute.vector_math import LOG2E, exp_with_power, power_of, times_power
+from .lanes import add_gradient_rows
+from .logits import logits
+from .scaling import EASY, MOVED, bounds, gradient, pull, reach, scaled, sweep, weigh_gradient
+
+
+@njit(fastmath={"nnan", "nsz", "reassoc", "contract"})
+def _usable(L):
+    """Whether there is no +inf, and a number in every row and column; NaN is found by its sums."""
+    n = L.shape[0]
+    columns = np.full(n, -np.inf, L.dtype)
+    for i in range(n):
+        top = -np.inf
+        for j in range(n):
+            top = max(top, L[i, j])
+            columns[j] = max(columns[j], L[i, j])
+        if top == -np.inf or top == np.inf:
+            return False
+    return columns.min() > -np.inf
+
+
+@njit(fastmath={"nnan", "nsz", "reassoc", "contract"})
+def _row_powers(L, H, v, E, shift):
+    """E_i = -floor(max_j log2(e^L_ij 2^H_j v_j)), to about one."""
+    n, log2e = L.shape[0], L.dtype.type(LOG2E)
+    for j in range(n):
+        shift[j] = H[j] + power_of(v[j])
+    for i in range(n):
+        top = L[i, 0] * log2e + shift[0]
+        for j in range(1, n):
+            top = max(top, L[i, j] * log2e + shift[j])
+        E[i] = -np.int32(np.floor(top))
+
+
+@njit(fastmath={"nnan", "nsz", "reassoc", "contract"})
+def _column_powers(L, E, H, tops):
+    """H_j = -floor(max_i log2(e^L_ij 2^E_i))."""
+    n, log2e = L.shape[0], L.dtype.type(LOG2E)
+    for j in range(n):
+        tops[j] = -np.inf
+    for i in range(n):
+        row, power = L[i], L.dtype.type(E[i])
+        for j in range(n):
+            tops[j] = max(tops[j], row[j] * log2e + power)
+    for j in range(n):
+        H[j] = -np.int32(np.floor(tops[j]))
+
+
+@njit(fastmath=True)
+def _kernel(L, E, H, K):
+    """K = e^L 2^(E_i + H_j)."""
+    n = L.shape[0]
+    for i in range(n):
+        row, out, power = L[i], K[i], E[i]
+        for j in range(n):
+            out[j] = exp_with_power(row[j], np.int32(power + H[j]))
+
+
+@njit(fastmath=True)
+def _rebase(L, K, E, H, v, H_of_v, start, scratch):
+    """New powers for the next iteration, which begins at v 2^H_of_v; the kernel for them; and ``start``, v in terms of H.
+
+    The largest entry of a row of K v is about 1 by the choice of E, and that of a column of K by the choice of H, which is
+    not below the power of v: so nothing overflows, all sums are between 1/4n and 4n, and what becomes 0 in ``start`` is nothing.
+    """
+    _row_powers(L, H_of_v, v, E, scratch)
+    _column_powers(L, E, H, scratch)
+    _kernel(L, E, H, K)
+    for j in range(v.size):
+        start[j] = times_power(v[j], np.int32(H_of_v[j] - H[j]))
+
+
+@njit
+def _in_range(totals, sums, n, limits):
+    least, most = bounds(totals)
+    lowest, highest = bounds(sums[:n])
+    return min(least, lowest) > limits[0] and max(most, highest) < limits[1] and sums[0] == sums[0]
+
+
+@njit
+def _row_error(u, E, totals, E_now):
+    """The largest |row sum - 1| after the iteration before, whose scalings are u 2^E."""
+    worst = 0.0
+    for i in range(u.size):
+        worst = max(worst, abs(times_power(u[i], np.int32(E[i] - E_now[i])) * totals[i] - 1.0))
+    return worst
+
+
+@njit
+def forward_moving(L, K, state, m, totals, sums, tolerance, limits):
+    """All iterations of matrix m with the logits L, and the result in K; what kind of matrix it was, 0 if it is unusable."""
+    u, v, rows, columns = state.u[m], state.v[m], state.rows[m], state.columns[m]
+    T, n = u.shape
+    if not _usable(L):
+        return 0
+    E, H = np.empty(n, np.int32), np.empty(n, np.int32)
+    start, scratch = np.empty(n, L.dtype), np.empty(n, L.dtype)
+    v[T] = 1
+    columns[T] = 0
+    used, rebased = T, 0
+    for t in range(T):
+        last = t - 1 if t else T  # where the v before is
+        if t:
+            sweep(K, v[last], totals, u[t], sums)
+        if t == 0 or not _in_range(totals, sums, n, limits):
+            _rebase(L, K, E, H, v[last], columns[last], start, scratch)
+            rebased += 1
+            sweep(K, start, totals, u[t], sums)
+            if not _in_range(totals, sums, n, limits):
+                return 0
+        if t and tolerance > 0 and _row_error(u[t - 1], rows[t - 1], totals, E) <= tolerance:
+            used = t
+            break
+        rows[t] = E
+        columns[t] = H
+        for j in range(n):
+            v[t, j] = 1 / sums[j]
+    if used < T:  # K may have been built again for the iteration that was not needed
+        E[:], H[:] = rows[used - 1], columns[used - 1]
+        _kernel(L, E, H, K)
+    scaled(K, u[used - 1], v[used - 1])
+    state.used[m] = used
+    if rebased > 1:
+        return MOVED
+    for j in range(n):
+        start[j] = times_power(v[T, j], np.int32(-H[j]))
+    if reach(u[:used], v[:used], start) > limits[2]:
+        return MOVED
+    v[T] = start
+    return EASY
+
+
+@njit(fastmath=True)
+def _relative(x, power, base, weight, out):
+    """out = x 2^(power - base) times weight; the largest of it and of the same without the weight."""
+    most = x.dtype.type(0)
+    for i in range(x.size):
+        plain = times_power(x[i], np.int32(power[i] - base[i]))
+        out[i] = plain * weight[i]
+        most = max(most, max(plain, out[i]))
+    return most
+
+
+@njit
+def _close(kernel, G, D, work, low, high, first):
+    """The part of the gradient that belongs to iterations low..high-1 and their kernel; the first brings G with it."""
+    a, c, r, s = work.a[low:high], work.c[low:high], work.r[low:high], work.s[low:high]
+    if first:
+        gradient(kernel, G, a, c, r, s, D)
+        return
+    n = kernel.shape[0]
+    if n >= 4:
+        for i in range(0, n, 4):
+            add_gradient_rows(D, kernel, min(i, n - 4), a, s, r, c, high - low, n, i)
+        return
+    for i in range(n):
+        for j in range(n):
+            for t in range(high - low):
+                D[i, j] += kernel[i, j] * (a[t, i] * s[t, j] + r[t, i] * c[t, j])
+
+
+@njit
+def backward_moving(P, G, given, state, m, work, words, L, K, D, limit):
+    """D = dloss/dL of matrix m; L and K are scratch."""
+    T, n = state.used[m], P.shape[0]
+    u, v, rows, columns = state.u[m], state.v[m], state.rows[m], state.columns[m]
+    E, H = rows[T - 1].copy(), columns[T - 1].copy()
+    over_u, over_v, own = 1 / u[T - 1], 1 / v[T - 1], np.empty(n, P.dtype)
+    weigh_gradient(P, G, work.f_bar, work.g_bar)
+    kernel, high, built = P, T, False
+    for t in range(T - 1, -1, -1):
+        last = t - 1 if t else v.shape[0] - 1
+        for attempt in range(2):
+            a = _relative(u[t], rows[t], E, over_u, work.a[t])
+            c = _relative(v[t], columns[t], H, over_v, own)
+            before = _relative(v[last], columns[last], H, over_v, work.c[t])
+            if attempt or a * max(c, before) <= limit:
+                break
+            _close(kernel, G, D, work, t + 1, high, not built)
+            if not built:
+                logits(L.reshape(n * n), given, m, words)
+                built = True
+                over_u[:] = 1
+                over_v[:] = 1
+            for i in range(n):
+                E[i] = rows[t, i] + power_of(u[t, i])
+                H[i] = max(columns[t, i] + power_of(v[t, i]), columns[last, i] + power_of(v[last, i]))
+            _kernel(L, E, H, K)
+            kernel, high = K, t + 1
+        for j in range(n):
+            work.s[t, j] = -own[j] * work.g_bar[j]
+        pull(kernel, work.s[t], work.a[t], work.f_bar, work.r[t], work.sums)
+        for j in range(n):
+            work.g_bar[j] = work.c[t, j] * work.sums[j]
+            work.f_bar[j] = 0
+    _close(kernel, G, D, work, 0, high, not built)

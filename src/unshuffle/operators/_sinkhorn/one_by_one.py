@@ -1,0 +1,96 @@
+"""Matrices one at a time, while each sits in cache: easy ones by `scaling`, the others by `moving`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...compute.jit import njit
+from .logits import as_given, logits, new_words, spend
+from .moving import backward_moving, forward_moving
+from .scaling import EASY, MOVED, PACKED, exp_rows, gradient, iterate, new_adjoint, recursion, row_maxima
+
+# log of a column's largest share of any row below which powers of two are chosen for it: well within what the scalings can take
+WEAK = -12.0
+# rows that are looked at first
+PROBES = 4
+
+
+@njit
+def _weak(L, tops, best):
+    """Whether a column is weak in every row: positions that a network has not learned to use yet, inputs far from 0."""
+    n = L.shape[0]
+    for step in (max(1, n // PROBES), 1):
+        best[:] = -np.inf
+        for i in range(0, n, step):
+            _strengthen(best, L[i], tops[i])
+        if not best.min() < WEAK:
+            return False
+    return best.min() > -np.inf  # a column that is forbidden altogether cannot be helped
+
+
+@njit(fastmath={"nnan", "nsz"})
+def _strengthen(best, row, top):
+    for j in range(row.size):
+        best[j] = max(best[j], row[j] - top)
+
+
+@njit
+def forward(given, tolerance, soft, state, limits, low, high):
+    """Matrices low..high-1 of ``soft`` (samples * batch, n, n), except those that are done already."""
+    n, T = soft.shape[1], state.u.shape[1]
+    # one allocation each: two views of one are taken to overlap, and the loops over them stay scalar
+    totals, sums = np.empty(n, soft.dtype), np.empty(n + 8, soft.dtype)
+    L = np.empty((n, n), soft.dtype)
+    words = new_words(n)
+    for m in range(low, high):
+        if state.kind[m]:
+            continue
+        K = soft[m]
+        logits(K.reshape(n * n), given, m, words)
+        if row_maxima(K, totals) == -np.inf:
+            state.forbidden[0] = True
+        if _weak(K, totals, sums[:n]):
+            L[:] = K
+        else:
+            exp_rows(K, totals)
+            state.v[m, T] = 1
+            state.used[m] = iterate(K, state.u[m], state.v[m], totals, sums, tolerance, limits)
+            if state.used[m]:
+                state.kind[m] = EASY
+                continue
+            logits(L.reshape(n * n), given, m, words)
+        state.kind[m] = forward_moving(L, K, state, m, totals, sums, tolerance, limits)
+
+
+@njit
+def backward(given, soft, grad, state, outs, samples, limits, low, high):
+    """Jobs low..high-1; job = (share of the samples, batch entry), each with gradients of its own."""
+    batch, n, shares = given.scores.shape[0], soft.shape[1], outs.scores.shape[0]
+    work = new_adjoint(state.u.shape[1], n, soft)
+    D, L, K = np.empty((n, n), soft.dtype), np.empty((n, n), soft.dtype), np.empty((n, n), soft.dtype)
+    wanted = outs.beta.shape[0] + outs.field.shape[0] > 0
+    x = np.empty(n * n if wanted else 0, soft.dtype)
+    words = new_words(n)
+    for job in range(low, high):
+        share, b = job // batch, job % batch
+        for sample in range(samples * share // shares, samples * (share + 1) // shares):
+            m = sample * batch + b
+            if state.kind[m] == PACKED:
+                continue
+            at_once = not wanted and not outs.filled[share, b] and as_given(given, b)
+            target = outs.scores[share, b].reshape(n, n) if at_once else D
+            if state.kind[m] == MOVED:
+                backward_moving(soft[m], grad[m], given, state, m, work, words, L, K, target, limits[2])
+            else:
+                _backward_easy(soft[m], grad[m], state, m, work, target)
+            if at_once:
+                outs.filled[share, b] = True
+            else:
+                spend(D.reshape(n * n), given, m, share, outs, words, x)
+
+
+@njit
+def _backward_easy(P, G, state, m, work, D):
+    T = state.used[m]
+    recursion(P, G, state.u[m, :T], state.v[m, :T], state.v[m, -1], work)
+    gradient(P, G, work.a[:T], work.c[:T], work.r[:T], work.s[:T], D)
