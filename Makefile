@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench bars learn report paper-numbers docs clean help
+.PHONY: demo test lint bench bars learn report paper-numbers docs clean help triton
 
 help:            ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## */\t/' | expand -t 18
@@ -56,6 +56,10 @@ paper-numbers: $(READY)  ## the numbers that docs/choosing.md, concepts.md and r
 docs: $(READY)   ## the documentation as a site that needs no network, in site/
 	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+triton: $(READY) ## the GPU kernels without a GPU: in Triton's interpreter, and compiled for three targets (a wheel of 290 MB)
+	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev,triton]' || { echo "triton could not be installed (Linux only, a wheel of 290 MB); its tests were not run"; exit 1; }
+	TRITON_INTERPRET=1 $(BIN)/python -m pytest -n auto tests/test_triton.py
 
 clean:           ## remove the virtual environment and caches
 	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .hypothesis
