@@ -19,10 +19,11 @@ import numpy as np
 import torch
 
 from unshuffle.solve.anneal import cool, decode, scattered
-from unshuffle.solve.cycle.levels import Level, dense_field, rebin, widths
+from unshuffle.solve.cycle.levels import Level, dense_field
 from unshuffle.solve.cycle.solver import Scaled, Tours, _Ring
 from unshuffle.solve.local_search import improve_tour
 from unshuffle.solve.warm import WarmState, warm_step
+from unshuffle.structure.bins import rebin, widths
 from unshuffle.structure.layouts import Cycle
 from unshuffle.watch import Watch
 

@@ -452,7 +452,7 @@ def test_both_paths_of_a_step_agree(torus, shape):
             beta,
             entropy,
             done,
-            dense._POWERS,
+            dense.POWERS,
         )
         results.append((P, g, entropy[0], beta[0]))
     for a, b in zip(*results, strict=True):

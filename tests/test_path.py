@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 import unshuffle as us
 from unshuffle.solve.path.band import band_around, band_dense, band_entropy, band_places, band_step
 from unshuffle.solve.path.chains import common_chains
-from unshuffle.solve.path.starts import geodesic_orders, in_units, spanning_tree
+from unshuffle.solve.path.starts import geodesic_orders, spanning_tree
+from unshuffle.solve.units import in_units
 from unshuffle.structure.energies import expected_energy
 
 

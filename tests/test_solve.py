@@ -15,13 +15,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import unshuffle as us
 from unshuffle.solve import confidence, warm
-from unshuffle.solve.anneal import Pace, anneal, smoothest, steepest
+from unshuffle.solve.anneal import Pace, anneal
 from unshuffle.solve.cycle import chain
-from unshuffle.solve.cycle.levels import rebin, widths
 from unshuffle.solve.cycle.solver import Scaled, Tours, solve_cycle
 from unshuffle.solve.loss import Losses, _moved, _moves, polish_loss, solve_loss
 from unshuffle.solve.rounds import Rounds
+from unshuffle.solve.units import smoothest, steepest
 from unshuffle.solve.warm import WarmState, warm_step
+from unshuffle.structure.bins import rebin, widths
 from unshuffle.structure.energies import expected_energy
 from unshuffle.watch import Watch
 

@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from unshuffle.errors import BadInput
-from unshuffle.networks.unrolled import UnrolledAnnealer, in_own_units, levels_of, rebinning, scaled
+from unshuffle.networks.unrolled import UnrolledAnnealer, in_own_units, scaled
 from unshuffle.recipes.tour import Tour, nearest_neighbour, ordered, soft_length
 from unshuffle.recipes.training import about, recipe_from, train
+from unshuffle.structure.bins import blurred, overlap, widths
 from unshuffle.structure.losses import tour_length
 
 
@@ -85,9 +86,9 @@ def test_equal_cities_give_finite_scores():
 
 
 def test_levels_and_bins_keep_every_city():
-    assert levels_of(100, 9.6) == [7, 13, 25, 50, 100]
-    assert levels_of(5, 9.6) == [3, 5]
-    torch.testing.assert_close(rebinning(7, 13).sum(0), torch.ones(7).double())
+    assert widths(100, least=2) == [7, 13, 25, 50, 100]
+    assert widths(5, least=2) == [3, 5]
+    torch.testing.assert_close(blurred(overlap(7, 13), 0).sum(0), torch.ones(7).double())
     P, _ = scaled(torch.randn(2, 4, 12), 3.0, 200)
     torch.testing.assert_close(P.sum(1), torch.ones(2, 12))
     torch.testing.assert_close(P.sum(2), torch.full((2, 4), 3.0), atol=1e-3, rtol=1e-3)

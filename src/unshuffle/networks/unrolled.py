@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ..errors import BadInput, shown
+from ..structure.bins import blurred, overlap, widths
 from ..structure.energies import pair_distances
 from .items import ItemScores, sizes
 
@@ -37,8 +38,6 @@ class UnrolledAnnealer(nn.Module):
     the angles begin. All are in units of the problem's own lengths, and middle levels share theirs: one network serves every n.
     """
 
-    COARSEST = 9.6  # at most so many bins on the first level, as in `solve`
-
     def __init__(self, steps: tuple[int, int, int] = (10, 10, 30), knots: int = 4, sweeps: int = 5) -> None:
         super().__init__()
         if not isinstance(steps, (tuple, list)) or len(steps) != 3:
@@ -55,12 +54,12 @@ class UnrolledAnnealer(nn.Module):
         points = items.reshape(-1, n, 2)
         distances = in_own_units(points)
         coarse = distances.clamp_min(1e-12) ** self.power
-        levels = levels_of(n, self.COARSEST)
+        levels = widths(n, least=2)
         P = self._by_angle(points, levels[0])
         logits = P.log()
         for number, m in enumerate(levels):
             last = m == n
-            P = P if P.shape[1] == m else rebinning(P.shape[1], m).to(P) @ P
+            P = P if P.shape[1] == m else blurred(overlap(P.shape[1], m), 0).to(P) @ P
             P, logits = self._level(P, distances if last else coarse, 2 if last else min(number, 1))
         return logits.mT.reshape(*items.shape[:-1], n)
 
@@ -118,20 +117,3 @@ def in_own_units(points: Points) -> Float[Tensor, "*batch n n"]:
     far = torch.diag_embed(D.amax(-1))
     nearest = (D + far).amin(-1).mean(-1)
     return D / nearest.clamp_min(1e-12)[..., None, None]
-
-
-def levels_of(n: int, coarsest: float) -> list[int]:
-    """n, and half of that again and again until at most `coarsest`, the smallest first; at least two levels."""
-    levels = [n]
-    while levels[0] > coarsest or len(levels) == 1:
-        levels.insert(0, math.ceil(levels[0] / 2))
-    return levels
-
-
-def rebinning(old: int, m: int) -> Float[Tensor, "m old"]:
-    """Moves the mass of `old` bins to m by overlap, then blurs by [1/4, 1/2, 1/4]: new twin bins must be able to differ."""
-    edges = torch.arange(m, dtype=torch.float64) * (old / m)
-    cells = torch.arange(old, dtype=torch.float64)
-    overlap = torch.minimum(edges[:, None] + old / m, cells + 1) - torch.maximum(edges[:, None], cells)
-    overlap = overlap.clamp_min(0)
-    return 0.5 * overlap + 0.25 * (overlap.roll(1, 0) + overlap.roll(-1, 0))

@@ -51,15 +51,15 @@ def solve(
     from ..errors import whole
     from ..watch import Watch
     from . import checks, exact
-    from .kinds import kind_of, tried_all
+    from .kinds import method_for, tried_all
 
-    kind, given, n = kind_of(problem, cost, items)
+    method, given, n = method_for(problem, cost, items)
     mask, start, runs = checks.mask(allowed, n), checks.start(init, n), checks.count(runs)
     options = {"allowed": mask, "generator": torch.Generator().manual_seed(whole("seed", seed, 0))}
-    with Watch(checks.limit(time_limit), callback) as watch, torch.no_grad(), small_steps(n <= kind.small):
-        if kind.judge is not None and n <= exact.MOST:
-            found = tried_all(kind, problem, given, mask)
+    with Watch(checks.limit(time_limit), callback) as watch, torch.no_grad(), small_steps(n <= method.small):
+        if method.judge is not None and n <= exact.MOST:
+            found = tried_all(method, problem, given, mask)
         else:
-            found = kind.solve(problem, given, init=start, runs=runs, watch=watch, **options)
-        polished = kind.polish(problem, given, found, watch=watch, **options) if polish else None
+            found = method.solve(problem, given, init=start, runs=runs, watch=watch, **options)
+        polished = method.polish(problem, given, found, watch=watch, **options) if polish else None
     return replace(found, polished=polished, seconds=watch.seconds, status=watch.status, history=watch.history)

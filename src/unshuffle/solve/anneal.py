@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from torch import Tensor
 
 from ..operators.assignment import assign
@@ -120,45 +119,6 @@ def scattered(
     """Uniform soft assignments with a little noise: where all runs begin, and the only random thing about them."""
     draw = torch.randn(runs, rows, columns, generator=generator)
     return (row_mass / columns * (1 + noise * draw)).clamp_min(0.0)
-
-
-def steepest(cost: Float[Tensor, "n n"]) -> float:
-    """Largest eigenvalue of minus the centred symmetric part of a cost: how strongly the uniform P wants to break up.
-
-    Never 0 unless the cost is constant, so that it can serve as the unit of cost.
-    """
-    D = cost.detach().to("cpu", torch.float64).numpy()
-    if len(D) < 3:
-        return float(np.abs(D - D.mean()).max())
-    values, _, centred = _lowest(D, 1)
-    return -float(values[0]) if values[0] < 0 else float(np.abs(centred).max()) * len(D)
-
-
-def smoothest(cost: Float[Tensor, "n n"], count: int) -> Float[Tensor, "n modes"]:
-    """The eigenvectors behind `steepest`, at most ``count``: for distances they vary slowly over the plane, as its axes do.
-
-    None of a cost that has none to speak of, for example one that is constant.
-    """
-    D = cost.detach().to("cpu", torch.float64).numpy()
-    try:
-        return torch.from_numpy(_lowest(D, min(count, len(D) - 1))[1].copy())
-    except ArpackError:
-        return torch.zeros(len(D), 0, dtype=torch.float64)
-
-
-def _lowest(D: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lowest eigenvalues and their eigenvectors of the centred symmetric part, and that."""
-    n, D = len(D), (D + D.T) / 2
-    row = D.mean(axis=0)
-    centred = D - row[:, None] - row[None, :] + row.mean()
-    if n <= 64:
-        values, vectors = np.linalg.eigh(centred)
-    else:  # Lanczos: a few products with D instead of n^3
-        start = np.cos(np.arange(n) ** 2 * 0.7)  # fixed and without structure
-        operator = LinearOperator((n, n), matvec=lambda v: centred @ v, dtype=np.float64)  # pyright: ignore[reportCallIssue]
-        values, vectors = eigsh(operator, k=count, which="SA", v0=start, tol=1e-3)  # pyright: ignore
-    lowest = np.argsort(values)[:count]
-    return values[lowest], vectors[:, lowest], centred
 
 
 VAGUE = 1.2  # times as pure as uniform: items of such scores could be anywhere

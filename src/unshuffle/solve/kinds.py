@@ -30,7 +30,7 @@ def certain(layout: Layout, cost: Any, order: Int[Tensor, "n"], allowed: Tensor 
 
 
 @dataclass(frozen=True)
-class Kind:
+class Method:
     """How problems of one kind are checked, solved and polished."""
 
     check: Callable[[Any, Any], Any]
@@ -45,11 +45,11 @@ class Kind:
     """Up to so many items one step of annealing is too little work to share among threads."""
 
 
-def _path() -> Kind:
+def _path() -> Method:
     from .local_search import improve_path
     from .path.solver import judge_path, solve_path
 
-    return Kind(
+    return Method(
         check=checks.one,
         solve=solve_path,
         polish=_best_of(lambda _, cost, orders, allowed: improve_path(orders, cost, allowed=allowed)),
@@ -57,46 +57,46 @@ def _path() -> Kind:
     )
 
 
-def _cycle() -> Kind:
+def _cycle() -> Method:
     from .cycle.solver import solve_cycle
     from .local_search import improve_tour
 
-    return Kind(
+    return Method(
         check=checks.one,
         solve=solve_cycle,
         polish=_best_of(lambda _, cost, orders, allowed: improve_tour(orders, cost, allowed=allowed)),
     )
 
 
-def _grid() -> Kind:
+def _grid() -> Method:
     from .grid.solver import judge_grid, polish_grid, solve_grid
 
     def polish(grid: Grid, cost: Any, orders: Tensor, allowed: Tensor | None) -> Tensor:
         return polish_grid(orders, cost, grid.height, grid.width, allowed=allowed)
 
-    return Kind(check=checks.pair, solve=solve_grid, polish=_best_of(polish), judge=judge_grid, small=0)
+    return Method(check=checks.pair, solve=solve_grid, polish=_best_of(polish), judge=judge_grid, small=0)
 
 
-def _graph() -> Kind:
+def _graph() -> Method:
     from .graph import judge_graph, solve_graph
     from .local_search import improve_assignment
 
     def polish(graph: Graph, cost: Tensor, orders: Tensor, allowed: Tensor | None) -> Tensor:
         return improve_assignment(orders, cost, graph.weights, allowed=allowed)
 
-    return Kind(check=checks.one, solve=solve_graph, polish=_best_of(polish), judge=judge_graph)
+    return Method(check=checks.one, solve=solve_graph, polish=_best_of(polish), judge=judge_graph)
 
 
-def _loss() -> Kind:
+def _loss() -> Method:
     from .loss import as_items, polish_loss, solve_loss
 
-    return Kind(check=lambda items, _: as_items(items), solve=solve_loss, polish=polish_loss, judge=None, small=0)
+    return Method(check=lambda items, _: as_items(items), solve=solve_loss, polish=polish_loss, judge=None, small=0)
 
 
-LAYOUTS: dict[type, Callable[[], Kind]] = {Path: _path, Cycle: _cycle, Grid: _grid, Graph: _graph}
+LAYOUTS: dict[type, Callable[[], Method]] = {Path: _path, Cycle: _cycle, Grid: _grid, Graph: _graph}
 
 
-def kind_of(problem: Any, cost: Any, items: Any) -> tuple[Kind, Any, int]:
+def method_for(problem: Any, cost: Any, items: Any) -> tuple[Method, Any, int]:
     """The row of this problem, what the user gave to go with it, checked, and the number of items."""
     row = next((row for layout, row in LAYOUTS.items() if isinstance(problem, layout)), None)
     if row is not None:
@@ -105,30 +105,30 @@ def kind_of(problem: Any, cost: Any, items: Any) -> tuple[Kind, Any, int]:
             raise BadInput(f"A {name} needs cost=, the pair cost of neighbours (items x items).")
         if items is not None:
             raise BadInput(f"A {name} takes cost= alone; items= belong to a loss of your own.")
-        kind = row()
-        return kind, kind.check(checks.costs(cost), problem), problem.n
+        method = row()
+        return method, method.check(checks.costs(cost), problem), problem.n
     if not callable(problem):
         raise BadInput(f"solve takes a layout or a function of the reordered items, not {type(problem).__name__}.")
     if items is None:
         raise BadInput("A loss needs items=, the things to reorder (n x d).")
     if cost is not None:
         raise BadInput("A loss takes items= alone; cost= belongs to a layout.")
-    kind = _loss()
-    things = kind.check(items, problem)
-    return kind, things, len(things)
+    method = _loss()
+    things = method.check(items, problem)
+    return method, things, len(things)
 
 
-def tried_all(kind: Kind, layout: Any, cost: Any, allowed: Tensor | None) -> Solution:
-    """The best of all orders, judged as its kind is."""
+def tried_all(method: Method, layout: Any, cost: Any, allowed: Tensor | None) -> Solution:
+    """The best of all orders, judged as its layout is."""
     order, energy = exact.best_of_all(layout, cost, allowed)
-    soft, confidence = (kind.judge or certain)(layout, cost, order, allowed)
+    soft, confidence = (method.judge or certain)(layout, cost, order, allowed)
     return Solution(order, energy, soft, confidence, torch.tensor([energy], dtype=torch.float64))
 
 
 def instead(found: Solution, layout: Layout, cost: Any, order: Int[Tensor, "n"]) -> Solution:
     """``found`` with an order that came from elsewhere: its energy, how sure it is, and local search from there as well."""
-    kind, given, _ = kind_of(layout, cost, None)
-    soft, confidence = (kind.judge or certain)(layout, given, order, None)
+    method, given, _ = method_for(layout, cost, None)
+    soft, confidence = (method.judge or certain)(layout, given, order, None)
     other = replace(
         found,
         order=order,
@@ -138,7 +138,9 @@ def instead(found: Solution, layout: Layout, cost: Any, order: Int[Tensor, "n"])
         agreement=0.0,
         tried=torch.cat((order.unsqueeze(0), found.starts)),
     )
-    return other if found.polished is None else replace(other, polished=kind.polish(layout, given, other, allowed=None))
+    return (
+        other if found.polished is None else replace(other, polished=method.polish(layout, given, other, allowed=None))
+    )
 
 
 def _best_of(search: Callable[[Any, Any, Tensor, Tensor | None], Tensor]) -> Callable[..., Polished]:

@@ -21,7 +21,7 @@ TINY = 1e-30  # keeps an emptied column's scaling factor finite; its potential r
 NEVER = -3e38  # below every float32 logit
 
 # 2^-k; the last entry is 0, so that everything below exp(-88), -inf included, is exactly zero
-_POWERS = np.array([2.0**-k for k in range(127)] + [0.0], dtype=np.float32)
+POWERS = np.array([2.0**-k for k in range(127)] + [0.0], dtype=np.float32)
 
 
 @dataclass
@@ -99,13 +99,13 @@ def _step_numba(state: WarmState, field: Tensor, beta: float, damping: float, mo
     numbers = np.array([beta, damping, momentum, state.row_mass, state.column_mass], dtype=np.float32)
 
     def some(low: int, high: int) -> None:
-        _steps(Q, smooth, g, P, X, bias, purity, numbers, sweeps, _POWERS, low, high)
+        _steps(Q, smooth, g, P, X, bias, purity, numbers, sweeps, POWERS, low, high)
 
     in_chunks(some, len(P), float(P.size) * (sweeps + 4))
 
 
 @njit(fastmath=True)
-def _exp(x, powers):
+def falling_exp(x, powers):
     """exp(x) for x <= 0 to 1e-7, without a call, so that the loop around it becomes vector instructions."""
     t = min(max(x * np.float32(-1.4426950408889634), np.float32(0.0)), np.float32(127.0))
     whole = np.int32(t)
@@ -129,7 +129,7 @@ def _kernel_row(q, smooth, g, bias, beta, damping, K, powers):
     for j in range(q.size):
         top = K[j] if K[j] > top else top
     for j in range(q.size):
-        K[j] = _exp(K[j] - top, powers)
+        K[j] = falling_exp(K[j] - top, powers)
 
 
 @njit(fastmath=True)

@@ -148,21 +148,3 @@ def _kept(soft: Float32[np.ndarray, "bins n"], near: np.ndarray) -> Bool[np.ndar
         keep[(bin + step) % bins, item] = True
         keep[(mostly + step) % bins, np.arange(n)] = True
     return keep
-
-
-def widths(n: int, coarsest: float) -> list[int]:
-    """Numbers of bins: n, half of it, ..., until there are at most ``coarsest``; fewest first."""
-    levels = [n]
-    while levels[0] > coarsest:
-        levels.insert(0, math.ceil(levels[0] / 2))
-    return levels
-
-
-def rebin(soft: Float[Tensor, "runs bins n"], m: int) -> Float[Tensor, "runs m n"]:
-    """Mass moved to m bins by overlap, then blurred by [1/4, 1/2, 1/4]: new twin bins must be able to differ."""
-    old = soft.shape[1]
-    edges = torch.arange(m, dtype=torch.float64) * (old / m)
-    cells = torch.arange(old, dtype=torch.float64)
-    overlap = torch.minimum(edges[:, None] + old / m, cells + 1) - torch.maximum(edges[:, None], cells)
-    new = overlap.clamp_min(0).to(soft) @ soft
-    return 0.5 * new + 0.25 * (new.roll(1, 1) + new.roll(-1, 1))

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Float32
 
 from ...compute.jit import njit
 from ...compute.threads import in_chunks
-from ..warm import _POWERS, _exp
+from ..warm import POWERS, falling_exp
 
 LIGHT = 1e-4
 """Weights below this share of an item are skipped in the field; up to 1e-3 tours of 300 cities do not change in length."""
@@ -94,7 +94,7 @@ def ring_steps(
             numbers = np.array([damping, momentum, x.row_mass, pull.self_weight], np.float32)
             x.purity = _steps(
                 x.fresh, x.start, x.item, x.soft, x.ahead, x.smooth, x.potential,
-                pull.after[which], pull.before[which], symmetric, betas, gammas, numbers, sweeps, _POWERS,
+                pull.after[which], pull.before[which], symmetric, betas, gammas, numbers, sweeps, POWERS,
             )  # fmt: skip
             x.fresh = False
 
@@ -220,7 +220,7 @@ def _steps(fresh, start, item, P, X, smooth, g, after, before, symmetric, betas,
                 K[e] = g[item[e]] - beta * smooth[e]
                 top = K[e] if K[e] > top else top
             for e in range(low, high):
-                K[e] = _exp(K[e] - top, powers)
+                K[e] = falling_exp(K[e] - top, powers)
         _balance(start, item, K, v, column, row_mass, sweeps)
         for e in range(K.size):
             new = K[e]

@@ -18,13 +18,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ...operators.permutation import to_matrix
+from ...structure.bins import COARSEST, rebin, widths
 from ...structure.layouts import Cycle
 from ...watch import Watch
-from ..anneal import Pace, decode, scattered, smoothest, steepest
+from ..anneal import Pace, decode, scattered
 from ..confidence import insertion_share, same_orders, shared_links
 from ..rounds import Best, from_scores
 from ..solution import Solution
-from .levels import NEAR, Level, anneal_level, rebin, widths
+from ..units import smoothest, steepest
+from .levels import NEAR, Level, anneal_level
 
 MODES = 4  # of the cost that a warp mixes; with 10 it is less smooth and helps less
 LARGE = 2000  # beyond this many cities cool twice as fast: half a point longer at n = 100, but minutes instead of a quarter of an hour
@@ -44,7 +46,7 @@ class Tours:
     """They also see them times 1 + warp (f_i + f_k) / 2, with f a random mix of the cost's `MODES` smoothest modes, |f| <= 1: pairwise
     noise averages out over a bin, a slow one makes another global shape worth while. n = 100, 12 instances: shorter by
     0.3 +- 0.15 %, after local search from all rounds by 0.26 +- 0.11."""
-    coarsest: float = 9.6
+    coarsest: float = COARSEST
     bins: float = 3.0
     """A level ends when an item covers fewer bins than this; 2 and 5 are worse by half a point."""
     amplify: float = 0.5

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 
 from ...compute.jit import have_numba, njit
 from ...compute.threads import in_chunks
-from ..warm import _POWERS, _exp
+from ..warm import POWERS, falling_exp
 
 SIDES = ((0, 1), (0, -1), (1, 0), (-1, 0))  # where the partner stands: right, left, below, above
 FORBIDDEN = -1e4  # a bias no sum of affinities can outweigh, and small enough for float32 logits
@@ -92,7 +92,7 @@ def grow(crystal: Crystal, bonds: Bonds, shape: tuple[int, int], torus: bool, gr
                     c.beta[r : r + 1],
                     c.entropy[r : r + 1],
                     c.done[r : r + 1],
-                    _POWERS,
+                    POWERS,
                 )
 
     in_chunks(some, len(c.soft))
@@ -181,7 +181,7 @@ def _run(P, g, bias, partner, strength, h, w, torus, numbers, sweeps, steps, bet
                 q[c] = b * (q[c] + g[c])
                 top = q[c] if q[c] > top else top
             for c in range(n):
-                q[c] = _exp(q[c] - top, powers)
+                q[c] = falling_exp(q[c] - top, powers)
         _balance(K, v, column, sweeps)
         spread = 0.0
         for i in range(n):

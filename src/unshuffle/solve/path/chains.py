@@ -17,9 +17,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ...watch import Watch
-from ..anneal import Pace, anneal, decode, scattered, steepest
+from ..anneal import Pace, anneal, decode, scattered
+from ..units import in_units, steepest
 from ..warm import WarmState
-from .starts import in_units
 
 # Chosen on 9 sets of 7 to 61 chains (spirals, sines, helices, points in the plane). Cooling twice as slowly gains 0.3 %.
 PACE = Pace(step=0.01, damping=1.0, momentum=0.0, span=9.0)

@@ -26,9 +26,10 @@ from ...structure.layouts import Path
 from ...watch import Watch
 from ..confidence import insertion_share, link_share
 from ..solution import Solution
+from ..units import in_units
 from .band import Band, band_around, band_dense, band_entropy, band_places, band_step
 from .chains import FEW, GAMMA, anneal_chains, best_arrangement, common_chains
-from .starts import NEIGHBOURS, geodesic_orders, in_units
+from .starts import NEIGHBOURS, geodesic_orders
 
 HEATS = ((30, 0.5), (15, 1.0), (6, 3.0))
 """Reach of the band and beta (in units of the cost) to begin with, from a start melted over tens of positions to one

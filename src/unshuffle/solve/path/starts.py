@@ -1,4 +1,4 @@
-"""Orders to begin a path with, and the unit of its cost.
+"""Orders to begin a path with.
 
 A path annealed from nothing folds: on a coarse path the modes with one, two and three turns are almost equally soft, so
 noise picks the number of folds, and finer levels cannot unfold it. What is long-ranged is therefore taken from distances
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Bool, Float, Float32, Int
+from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import shortest_path
 
@@ -18,26 +18,6 @@ NEIGHBOURS = (0, 2, 3, 5, 8)
 """0 is the minimum spanning tree alone: safest against short cuts. More neighbours average out more noise."""
 LANDMARKS = 256
 """Sources of shortest ways; the first coordinate of a curve does not change with more (n = 4000: 2 s instead of 30)."""
-
-
-def in_units(cost: Float[np.ndarray, "n n"], same: Bool[np.ndarray, "n n"] | None = None) -> Float32[np.ndarray, "n n"]:
-    """The cost in units of what telling near neighbours apart is worth, 0 for an average nearest neighbour.
-
-    The unit is the mean over items of (mean of the six nearest - the nearest): one spacing on an even curve. The result does
-    not change when the cost is scaled or a constant is added to it. ``same`` (the diagonal) marks what cannot be neighbours:
-    it gets each item's nearest cost, so that a soft path gains nothing by letting an item follow itself.
-    """
-    same = np.eye(len(cost), dtype=bool) if same is None else same
-    off = np.where(same, np.inf, np.minimum(cost, cost.T))
-    few = min(6, int((~same).sum(1).min()))
-    near = np.sort(np.partition(off, few - 1, axis=1)[:, :few], axis=1)
-    lowest = near[:, 0]
-    scale = float((near.mean(1) - lowest).mean())
-    widest = float(off[~same].max() - lowest.min())
-    if scale <= 1e-9 * widest:  # ties everywhere near: the whole range is the unit
-        scale = widest / len(cost)
-    unit = (np.where(same, lowest[:, None], cost) - lowest.mean()) / (scale if scale > 0 else 1.0)
-    return unit.astype(np.float32)
 
 
 def geodesic_orders(cost: Float[np.ndarray, "n n"], neighbours: Sequence[int]) -> list[Int[np.ndarray, "n"]]:
