@@ -8,6 +8,7 @@ the field, $\bar Q \leftarrow (1-\eta)\bar Q + \eta Q$, not on P: the fixed poin
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -94,14 +95,26 @@ def _step_torch(state: WarmState, field: Tensor, beta: float, damping: float, mo
 def _step_numba(state: WarmState, field: Tensor, beta: float, damping: float, momentum: float, sweeps: int) -> None:
     if state.smooth is None:
         raise RuntimeError("warm_step fills the smoothed field first.")
-    Q, smooth, g, P, X = (t.numpy() for t in (field, state.smooth, state.potential, state.soft, state.ahead))
-    bias, purity = state._bias.numpy(), state.purity.numpy()
+    parts = (field, state.smooth, state.potential, state.soft, state.ahead, state._bias, state.purity)
+    arrays = _Arrays(*(t.numpy() for t in parts))
     numbers = np.array([beta, damping, momentum, state.row_mass, state.column_mass], dtype=np.float32)
 
     def some(low: int, high: int) -> None:
-        _steps(Q, smooth, g, P, X, bias, purity, numbers, sweeps, POWERS, low, high)
+        _steps(arrays, numbers, sweeps, POWERS, low, high)
 
-    in_chunks(some, len(P), float(P.size) * (sweeps + 4))
+    in_chunks(some, len(arrays.soft), float(arrays.soft.size) * (sweeps + 4))
+
+
+class _Arrays(NamedTuple):
+    """A `WarmState` and its field, as the kernel sees them."""
+
+    field: np.ndarray
+    smooth: np.ndarray
+    potential: np.ndarray
+    soft: np.ndarray
+    ahead: np.ndarray
+    bias: np.ndarray
+    purity: np.ndarray
 
 
 @njit(fastmath=True)
@@ -148,8 +161,9 @@ def _sweep(K, u, v, row_mass, column_mass, column):
 
 
 @njit(fastmath=True)
-def _steps(Q, smooth, g, P, X, bias, purity, numbers, sweeps, powers, low, high):
+def _steps(arrays, numbers, sweeps, powers, low, high):
     """`warm_step` for runs low..high-1; X holds K on the way and the extrapolated P at the end."""
+    Q, smooth, g, P, X, bias, purity = arrays
     beta, damping, momentum, row_mass, column_mass = numbers
     rows, columns = P.shape[1], P.shape[2]
     u, v = np.empty(rows, np.float32), np.empty(columns, np.float32)

@@ -6,6 +6,8 @@ the product with D is a handful of scaled rows of D per position: at n = 1000 se
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from jaxtyping import Float
@@ -49,19 +51,31 @@ def _through_numba(
 ) -> Tensor:
     X, D, Q = soft.numpy(), cost.numpy(), out.numpy()
     runs, positions, items = X.shape
-    half = np.float32(0.5 * self_weight)
     # a row k of D is what item k asks of its successors, a row of its transpose what it asks of its predecessors
     T = D if symmetric else np.ascontiguousarray(D.transpose(0, 2, 1))
+    pairs = _Pairs(D, T, symmetric, closed, np.float32(0.5 * self_weight))
 
     def some(low: int, high: int) -> None:
-        _field(X, D, T, half, symmetric, closed, np.float32(THRESHOLD), Q, low, high)
+        _field(X, pairs, np.float32(THRESHOLD), Q, low, high)
 
     in_chunks(some, runs * positions, 8.0 * runs * positions * items)
     return out
 
 
+class _Pairs(NamedTuple):
+    """What neighbours cost."""
+
+    after: np.ndarray
+    before: np.ndarray
+    symmetric: bool
+    closed: bool
+    half: np.float32
+    """Half of the self weight."""
+
+
 @njit(fastmath=True)
-def _field(X, D, T, half, symmetric, closed, threshold, Q, low, high):
+def _field(X, pairs, threshold, Q, low, high):
+    D, T, symmetric, closed, half = pairs
     positions, items = X.shape[1:]
     for row in range(low, high):
         r, a = row // positions, row % positions

@@ -8,6 +8,7 @@ of n^2 times a few dozen; many steps are done in one call, one thread per run. W
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32
@@ -92,10 +93,9 @@ def ring_steps(
         for r in range(low, high):
             x, which = rings[r], r % len(pull.after)
             numbers = np.array([damping, momentum, x.row_mass, pull.self_weight], np.float32)
-            x.purity = _steps(
-                x.fresh, x.start, x.item, x.soft, x.ahead, x.smooth, x.potential,
-                pull.after[which], pull.before[which], symmetric, betas, gammas, numbers, sweeps, POWERS,
-            )  # fmt: skip
+            lists = _Lists(x.start, x.item, x.soft, x.ahead, x.smooth, x.potential)
+            costs = _Costs(pull.after[which], pull.before[which], symmetric)
+            x.purity = _steps(lists, x.fresh, costs, betas, gammas, numbers, sweeps, POWERS)
             x.fresh = False
 
     in_chunks(some, len(rings), work)
@@ -104,6 +104,33 @@ def ring_steps(
 def expected_cost(ring: Ring, cost: Float32[np.ndarray, "items items"]) -> float:
     r"""$\sum_A p_A^T D p_{A+1} + (s-1)\, p_A^T D p_A$ with $p_A = P_A / s$: the expected length of the soft tour."""
     return float(_expected(ring.start, ring.item, ring.soft, cost)) / ring.row_mass**2
+
+
+class _Lists(NamedTuple):
+    """A `Ring` as the kernels see it."""
+
+    start: np.ndarray
+    item: np.ndarray
+    soft: np.ndarray
+    ahead: np.ndarray
+    smooth: np.ndarray
+    potential: np.ndarray
+
+
+class _Costs(NamedTuple):
+    """A `Pull` of one run as the kernels see it."""
+
+    after: np.ndarray
+    before: np.ndarray
+    symmetric: bool
+
+
+class _Weights(NamedTuple):
+    """The items that pull at one position, each once, and how strongly; ``place[i]`` is where item i is in the list, or -1."""
+
+    ids: np.ndarray
+    total: np.ndarray
+    place: np.ndarray
 
 
 @njit(fastmath=True)
@@ -126,8 +153,9 @@ def _expected(start, item, x, cost):
 
 
 @njit(fastmath=True)
-def _gather(start, item, x, row, weight, ids, place, total, count):
-    """Add weight * x of one position to the list (ids, total); ``place`` remembers where an item is in it."""
+def _gather(start, item, x, row, weight, weights, count):
+    """Add weight * x of one position to the list of weights."""
+    ids, total, place = weights
     for e in range(start[row], start[row + 1]):
         if abs(x[e]) * weight > np.float32(LIGHT):
             k = item[e]
@@ -142,36 +170,37 @@ def _gather(start, item, x, row, weight, ids, place, total, count):
 
 
 @njit(fastmath=True)
-def _add(start, item, row, cost, ids, total, count, Q):
+def _add(start, item, row, cost, weights, count, Q):
+    """What the listed items ask of those at one position; the list is empty again afterwards."""
+    ids, total, place = weights
     for e in range(start[row], start[row + 1]):
         costs = cost[item[e]]
         pulled = np.float32(0.0)
         for t in range(count):
             pulled += total[t] * costs[ids[t]]
         Q[e] += pulled
+    for t in range(count):
+        place[ids[t]] = -1
 
 
 @njit(fastmath=True)
-def _field(start, item, x, after, before, symmetric, half, ids, total, place, Q):
+def _field(start, item, x, costs, half, weights, Q):
+    after, before, symmetric = costs
     positions = start.size - 1
     Q[:] = np.float32(0.0)
     one = np.float32(1.0)
     for a in range(positions):
         behind = a - 1 if a > 0 else positions - 1
         ahead = a + 1 if a + 1 < positions else 0
-        count = _gather(start, item, x, ahead, one, ids, place, total, 0)
-        count = _gather(start, item, x, a, half + half if symmetric else half, ids, place, total, count)
+        count = _gather(start, item, x, ahead, one, weights, 0)
+        count = _gather(start, item, x, a, half + half if symmetric else half, weights, count)
         if symmetric:
-            count = _gather(start, item, x, behind, one, ids, place, total, count)
-        _add(start, item, a, after, ids, total, count, Q)
-        for t in range(count):
-            place[ids[t]] = -1
+            count = _gather(start, item, x, behind, one, weights, count)
+        _add(start, item, a, after, weights, count, Q)
         if not symmetric:
-            count = _gather(start, item, x, behind, one, ids, place, total, 0)
-            count = _gather(start, item, x, a, half, ids, place, total, count)
-            _add(start, item, a, before, ids, total, count, Q)
-            for t in range(count):
-                place[ids[t]] = -1
+            count = _gather(start, item, x, behind, one, weights, 0)
+            count = _gather(start, item, x, a, half, weights, count)
+            _add(start, item, a, before, weights, count, Q)
 
 
 @njit(fastmath=True)
@@ -198,17 +227,17 @@ def _balance(start, item, K, v, column, row_mass, sweeps):
 
 
 @njit(fastmath=True)
-def _steps(fresh, start, item, P, X, smooth, g, after, before, symmetric, betas, gammas, numbers, sweeps, powers):
+def _steps(lists, fresh, costs, betas, gammas, numbers, sweeps, powers):
+    start, item, P, X, smooth, g = lists
     damping, momentum, row_mass, self_weight = numbers
     items = g.size
     scale = np.float32(1.0) / (row_mass * row_mass)
-    ids, total = np.empty(items, np.int32), np.empty(items, np.float32)
-    place = np.full(items, -1, np.int32)
+    weights = _Weights(np.empty(items, np.int32), np.empty(items, np.float32), np.full(items, -1, np.int32))
     v, column = np.empty(items, np.float32), np.empty(items, np.float32)
     K = np.empty(P.size, np.float32)
     for step in range(betas.size):
         beta, gamma = np.float32(betas[step]), np.float32(gammas[step])
-        _field(start, item, X, after, before, symmetric, np.float32(0.5) * self_weight, ids, total, place, K)
+        _field(start, item, X, costs, np.float32(0.5) * self_weight, weights, K)
         if step == 0 and fresh:
             for e in range(K.size):
                 smooth[e] = scale * K[e] - gamma / row_mass * X[e]

@@ -8,6 +8,7 @@ With ``reach = n - 1`` the band is the whole matrix.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32
@@ -78,8 +79,10 @@ def band_step(
     if band.symmetric:
         band._next += band._last
 
+    near = _Near(band.after, band.before, band._next, band._last, band.reach, band.symmetric)
+
     def some(low: int, high: int) -> None:
-        _field(band.after, band.before, band._next, band._last, band.reach, band.symmetric, band._field, low, high)
+        _field(near, band._field, low, high)
 
     in_chunks(some, n, float(n) * width * width)
     band._field -= np.float32(gamma) * band.soft
@@ -138,8 +141,20 @@ def _neighbours(soft, reach, half, following, preceding):
                 following[a, here] += p
 
 
+class _Near(NamedTuple):
+    """Padded costs, and what the neighbours of each position hold."""
+
+    after: np.ndarray
+    before: np.ndarray
+    following: np.ndarray
+    preceding: np.ndarray
+    reach: int
+    symmetric: bool
+
+
 @njit(fastmath=True)
-def _field(after, before, following, preceding, reach, symmetric, out, low, high):
+def _field(near, out, low, high):
+    after, before, following, preceding, reach, symmetric = near
     n, width = out.shape
     window = width + 2
     for k in range(low, high):
