@@ -309,14 +309,12 @@ OTHERS |= {
     "tour_kendall_tau, a list": lambda: us.metrics.tour_kendall_tau([0, 1], torch.arange(2)),  # pyright: ignore
     "ContextScorer, heads": lambda: us.networks.ContextScorer(width=10, heads=4),
     "fit, no lists": lambda: us.fit(SCORER, ITEMS[:0], us.losses.monotone, us.GumbelSinkhorn(), epochs=1),
-    "fit, numpy": lambda: us.fit(SCORER, ITEMS.numpy(), us.losses.monotone, us.GumbelSinkhorn(), epochs=1),
     "fit, text": lambda: us.fit(SCORER, "items", us.losses.monotone, us.GumbelSinkhorn(), epochs=1),
     "fit, number": lambda: us.fit(SCORER, 3, us.losses.monotone, us.GumbelSinkhorn(), epochs=1),  # pyright: ignore
     "fit, NaN": lambda: us.fit(SCORER, ITEMS * NAN, us.losses.monotone, us.GumbelSinkhorn(), epochs=1),
     "fit, device": lambda: us.fit(SCORER, ITEMS, us.losses.monotone, us.GumbelSinkhorn(), epochs=1, device="gpu"),
     "fit, other n": lambda: us.fit(SCORER, ITEMS[:, 1:], us.losses.monotone, us.GumbelSinkhorn(), epochs=1),
     "predict, no lists": lambda: us.predict(SCORER, ITEMS[:0]),
-    "predict, numpy": lambda: us.predict(SCORER, ITEMS.numpy()),  # pyright: ignore
     "predict, NaN": lambda: us.predict(SCORER, ITEMS * NAN),
     "predict, mask": lambda: us.predict(SCORER, ITEMS, allowed=torch.ones(4, 4, dtype=torch.bool)),
     "Seriator, metric of zeros": lambda: us.Seriator(metric="cosine").fit(np.eye(4)[:, :2]),

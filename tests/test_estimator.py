@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from scipy.spatial.distance import pdist, squareform
+from scipy.spatial.distance import cdist, pdist, squareform
 
 import unshuffle as us
 
@@ -39,7 +39,7 @@ def test_a_curve_is_put_in_order():
 def test_precomputed_dissimilarities_are_reordered_on_both_sides(criterion):
     D = squareform(pdist(CURVE))
     model = us.Seriator(metric="precomputed", criterion=criterion)
-    R = model.fit_transform(D)
+    R = model.fit(D).ordered(D)
     assert (D[np.ix_(model.order_, model.order_)] == R).all()
     assert in_order(MIXED[model.order_])
 
@@ -66,20 +66,21 @@ def test_the_confidence_is_that_of_the_polished_order():
 
 
 def test_the_same_kind_comes_back():
-    model = us.Seriator()
-    array = model.fit_transform(CURVE)
+    model = us.Seriator().fit(CURVE)
+    array = model.ordered(CURVE)
     assert isinstance(array, np.ndarray)
-    tensor = model.fit_transform(torch.from_numpy(CURVE).float())
+    assert (array == CURVE[model.order_]).all()
+    tensor = model.ordered(torch.from_numpy(CURVE).float())
     assert isinstance(tensor, torch.Tensor)
     assert tensor.dtype == torch.float32
-    assert (model.fit_transform(CURVE.tolist()) == array).all()
+    assert (model.ordered(CURVE.tolist()) == array).all()
 
 
 def test_a_frame_keeps_its_index():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(CURVE, index=[f"grave {k}" for k in MIXED], columns=["x", "y"])
     model = us.Seriator()
-    sorted_frame = model.fit_transform(frame)
+    sorted_frame = model.fit(frame).ordered(frame)
     assert list(model.feature_names_in_) == ["x", "y"]
     assert list(sorted_frame.index) == [f"grave {k}" for k in MIXED[model.order_]]
     assert (sorted_frame.loc["grave 7"] == frame.loc["grave 7"]).all()
@@ -103,9 +104,69 @@ def test_refusals_are_one_sentence(settings, X, words):
         us.Seriator(**settings).fit(X)
 
 
+def test_places_of_fitted_rows_are_their_ranks():
+    model = us.Seriator()
+    assert model.fit_transform(CURVE)[:, 0] == pytest.approx(model.rank_)
+    assert model.transform(CURVE[[3]]) == pytest.approx(model.rank_[[3]][:, None])
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "seuclidean", "precomputed"])
+def test_new_rows_are_placed_among_the_fitted_ones(metric):
+    """Points of the same curve between the fitted ones, and beyond both ends."""
+    angle = np.array([0.31, 1.7, -0.05, 2.93, 3.05])
+    new = np.stack((np.cos(angle), np.sin(angle)), axis=1)
+    given = (squareform(pdist(CURVE)), cdist(new, CURVE)) if metric == "precomputed" else (CURVE, new)
+    model = us.Seriator(metric).fit(given[0])
+    expected = angle / (ANGLE[1] - ANGLE[0])
+    if MIXED[model.order_[0]] != 0:
+        expected = 15 - expected
+    assert model.transform(given[1])[:, 0] == pytest.approx(expected, abs=0.1 if metric != "seuclidean" else 0.5)
+    assert (model.ordered(given[1]) == given[1][np.argsort(expected)]).all()
+
+
+def test_score_is_one_minus_length_over_chance_and_has_no_scale():
+    model = us.Seriator().fit(CURVE)
+    D = squareform(pdist(CURVE))
+    usual = D[~np.eye(16, dtype=bool)].mean()
+    assert model.score(CURVE) == pytest.approx(1 - model.energy_ / 15 / usual)
+    assert us.Seriator().fit(100 * CURVE).score(100 * CURVE) == pytest.approx(model.score(CURVE))
+    worse = us.Seriator().fit(CURVE)
+    worse.order_ = np.random.default_rng(0).permutation(16)
+    worse.neighbours_ = D[worse.order_[:-1], worse.order_[1:]]
+    assert worse.score(CURVE) < model.score(CURVE) - 0.3
+
+
+def test_in_the_middle_of_a_pipeline_and_in_a_search():
+    """Labels stay with their rows: the place along a noisy curve explains what grows along it, for rows never seen."""
+    linear, search, pipeline, scale = (
+        pytest.importorskip(f"sklearn.{name}")
+        for name in ("linear_model", "model_selection", "pipeline", "preprocessing")
+    )
+    rng = np.random.default_rng(0)
+    angle = rng.permutation(np.linspace(0, 3, 48))
+    X = np.stack((np.cos(angle), np.sin(angle)), axis=1) + 0.01 * rng.normal(size=(48, 2))
+    steps = [("scale", scale.StandardScaler()), ("order", us.Seriator()), ("line", linear.LinearRegression())]
+    model = pipeline.Pipeline(steps).fit(X[:32], angle[:32])
+    assert model.score(X[32:], angle[32:]) > 0.98
+    grid = {"order__criterion": ["path", "two-sum"], "scale__with_std": [True, False]}
+    found = search.GridSearchCV(pipeline.Pipeline(steps[:2]), grid, cv=2, error_score="raise").fit(X[:24])
+    assert 0.5 < found.best_score_ <= 1
+
+
+def test_set_output_gives_frames_with_the_same_index():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(CURVE, index=[f"grave {k}" for k in MIXED], columns=["x", "y"])
+    model = us.Seriator().set_output(transform="pandas")
+    places = model.fit_transform(frame)
+    assert list(places.columns) == ["place"]
+    assert list(places.index) == list(frame.index)
+    with pytest.raises(ValueError, match="feature names"):
+        model.transform(frame.rename(columns={"x": "z"}))
+
+
 def test_scikit_learn_agrees():
     checks = pytest.importorskip("sklearn.utils.estimator_checks")
-    checks.check_estimator(us.Seriator(time_limit=0.2), on_skip=None)
+    checks.check_estimator(us.Seriator(time_limit=0.0), on_skip=None)  # the same first steps whatever the load
 
 
 def test_it_works_without_scikit_learn():

@@ -47,6 +47,13 @@ def function(name: str, value: Any, example: str) -> None:
         raise BadInput(f"{name} must be a function such as {example}, not {shown(value)}.")
 
 
+def dense(name: str, value: Any) -> None:
+    """Nothing, unless the value is a sparse tensor; then one sentence. What is not stored there would count as 0."""
+    layout = str(getattr(value, "layout", "torch.strided"))
+    if layout != "torch.strided":
+        raise BadInput(f"{name} must be dense, not {layout.removeprefix('torch.')}; call .to_dense() first.")
+
+
 def shown(value: Any) -> str:
     """A value in one line of an error."""
     text = " ".join(repr(value).split())

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import BadInput, function, shown, whole
+from ..errors import BadInput, dense, function, shown, whole
+from ..shapes import numbers
 
 # items (b, n, d), alone or with a mask of allowed places (b, n, n)
 Batch = Tensor | tuple[Tensor, Tensor | None]
@@ -18,8 +19,14 @@ Batches = Tensor | Iterable[Any] | Callable[[int], Iterable[Any]]
 
 
 def items_and_mask(batch: Batch) -> tuple[Tensor, Tensor | None]:
-    """The two parts of a batch, checked."""
-    items, allowed = batch if isinstance(batch, (tuple, list)) and len(batch) == 2 else (batch, None)
+    """The two parts of a batch, checked. A loader of a `TensorDataset` of items alone gives lists of one tensor."""
+    parts = tuple(batch) if isinstance(batch, (tuple, list)) else (batch,)
+    items, allowed = parts if len(parts) == 2 else (parts[0] if len(parts) == 1 else batch, None)
+    dense("A batch", items)
+    if allowed is not None and not (isinstance(allowed, Tensor) and allowed.dtype == torch.bool):
+        raise BadInput(
+            f"The second part of a batch is a bool mask of allowed places, not {shown(allowed)}; true orders are not shown to fit."
+        )
     if not isinstance(items, Tensor) or items.ndim < 3 or not items.is_floating_point():
         what = f"{items.dtype} {tuple(items.shape)}" if isinstance(items, Tensor) else type(items).__name__
         raise BadInput(f"A batch is a float tensor (lists, items, features), or that and a mask; this one is {what}.")
@@ -79,10 +86,18 @@ class Fresh:
             yield self.make(generator)
 
 
+def as_items(items: Any) -> Tensor:
+    """Lists of items as a tensor (lists, items, features): of a tensor, of an array, or of a frame with one list of numbers in a row."""
+    tensor = numbers("The items", items)
+    if hasattr(items, "iloc") and tensor.ndim == 2:
+        tensor = tensor.unsqueeze(-1)
+    return tensor if isinstance(items, Tensor) else tensor.to(torch.get_default_dtype())
+
+
 def by_epoch(batches: Batches, batch: int, seed: int) -> Callable[[int], Iterable[Any]]:
     """All that `fit` takes, as a function from the epoch to its batches."""
-    if isinstance(batches, Tensor):
-        return Shuffled(batches, batch, seed)
+    if isinstance(batches, Tensor) or hasattr(batches, "__array__"):
+        return Shuffled(as_items(batches), batch, seed)
     if callable(batches):
         return batches
     if isinstance(batches, Iterator):
@@ -94,7 +109,10 @@ def by_epoch(batches: Batches, batch: int, seed: int) -> Callable[[int], Iterabl
 
 def in_turn(lists: Batches, batch: int) -> Callable[[int], Iterable[Any]]:
     """Held-out lists: every one of them, always in the same order."""
-    return (lambda epoch: lists.split(batch)) if isinstance(lists, Tensor) else by_epoch(lists, batch, 0)
+    if isinstance(lists, Tensor) or hasattr(lists, "__array__"):
+        held = as_items(lists)
+        return lambda epoch: held.split(batch)
+    return by_epoch(lists, batch, 0)
 
 
 def mixed(*numbers: int) -> int:

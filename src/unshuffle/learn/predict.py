@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -13,7 +14,7 @@ from ..errors import BadInput, number, shown, whole
 from ..operators.permutation import inverse
 from ..relaxations.gumbel_sinkhorn import GumbelSinkhorn
 from ..relaxations.protocol import Relaxation
-from .batches import items_and_mask
+from .batches import as_items, items_and_mask
 from .modes import modes_kept
 
 UNCALIBRATED = 0.1  # of the deviation of the scores
@@ -31,7 +32,7 @@ class Prediction:
 
 def predict(
     network: nn.Module,
-    items: Float[Tensor, "lists n features"],
+    items: Float[Tensor, "lists n features"] | Any,
     relax: Relaxation | None = None,
     *,
     allowed: Bool[Tensor, "#lists n n"] | None = None,
@@ -42,10 +43,11 @@ def predict(
 ) -> Prediction:
     """Order each list by the network's scores: one forward pass, no noise.
 
-    The confidence of an item is the share of `draws` in which it keeps its place when Gumbel noise of this size is
+    ``items`` are a tensor or an array (lists, items, features), or a frame with a list of numbers in every row. The confidence of an item is the share of `draws` in which it keeps its place when Gumbel noise of this size is
     added to the scores. Take the `noise` that `calibrated_noise` finds on lists whose order is known; without it the
     confidence tells sure items from unsure ones but is no probability.
     """
+    items = as_items(items)
     items_and_mask(items)
     if not len(items):
         raise BadInput("There is no list to order: the items have shape (0, ...).")
@@ -64,13 +66,18 @@ def predict(
         isinstance(allowed, Tensor) and allowed.ndim == 3 and len(allowed) in (1, len(items))
     ):
         raise BadInput("allowed must be a bool mask (lists or 1, items, positions).")
-    device = next((p.device for p in network.parameters()), torch.device("cpu"))
+    weight = next(network.parameters(), torch.zeros((), dtype=items.dtype))
+    device, items = weight.device, items.to(weight.dtype)
     generator = torch.Generator().manual_seed(seed)
     parts = []
     with torch.no_grad(), modes_kept(network):
         network.eval()
         for start in range(0, len(items), batch):
             scores = network(items[start : start + batch].to(device))
+            if scores.shape[1] != scores.shape[-1] and scores.ndim == 3 and getattr(relax, "reject", None) is None:
+                raise BadInput(
+                    f"The network scores {scores.shape[-1]} positions, but the lists have {scores.shape[1]} items."
+                )
             mask = allowed if allowed is None or len(allowed) == 1 else allowed[start : start + batch]
             mask = None if mask is None else mask.to(device)
             order = relax.decode(scores, allowed=mask)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..compute.threads import in_chunks
 from ..compute.transforms import outside_graphs
-from ..errors import BadInput, shown, whole
+from ..errors import BadInput, dense, shown, whole
 from ..shapes import Mask, Order, SoftPermutation
 from .kendall import tau_kernel
 from .precision import in_full_precision, widened
@@ -173,7 +173,8 @@ def square(scores: Tensor, what: str = "Scores") -> Tensor:
     """The same scores if they are floating point (..., n, n) with n >= 1; otherwise one sentence."""
     _tensor(scores, what)
     if scores.ndim < 2 or scores.shape[-1] != scores.shape[-2] or scores.shape[-1] == 0:
-        raise BadInput(f"{what} must have shape (..., n, n) with n >= 1, not {tuple(scores.shape)}.")
+        sizes = f": {scores.shape[-2]} items for {scores.shape[-1]} positions" if scores.ndim > 1 else ""
+        raise BadInput(f"{what} must have shape (..., n, n) with n >= 1, not {tuple(scores.shape)}{sizes}.")
     return _real(scores, what)
 
 
@@ -190,6 +191,7 @@ def rectangle(scores: Tensor, what: str = "Scores") -> Tensor:
 def _tensor(scores: Tensor, what: str) -> None:
     if not isinstance(scores, Tensor):
         raise BadInput(f"{what} must be a torch tensor, not {type(scores).__name__}; torch.as_tensor makes one.")
+    dense(what, scores)
 
 
 def _real(scores: Tensor, what: str) -> Tensor:

@@ -5,23 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from ..errors import BadInput, number, whole
 from ..operators.assignment import why_infeasible
-
-
-def numbers(name: str, value: Any) -> Tensor:
-    """A tensor of a tensor, an array, a frame or nested lists."""
-    try:
-        tensor = value if isinstance(value, Tensor) else torch.as_tensor(np.asarray(value))
-    except (TypeError, ValueError, RuntimeError):
-        raise BadInput(f"{name} must be numbers in a tensor or an array, not {type(value).__name__}.") from None
-    if tensor.is_complex():
-        raise BadInput(f"{name} must be real numbers, not {tensor.dtype}.")
-    return tensor
+from ..shapes import numbers
 
 
 def costs(cost: Any) -> Tensor | tuple[Tensor, ...]:
@@ -44,7 +33,8 @@ def one(given: Any, layout: Any) -> Tensor:
         raise BadInput(f"A {type(layout).__name__} takes one cost matrix, but {len(given)} came.")
     if len(given) != layout.n:
         raise BadInput(
-            f"The cost of a {type(layout).__name__} of {layout.n} must be {layout.n} x {layout.n}, not {len(given)} x {len(given)}."
+            f"The cost of a {type(layout).__name__} of {layout.n} must be {layout.n} x {layout.n}, not {len(given)} x {len(given)}: "
+            f"there are {len(given)} items."
         )
     return _exactly_symmetric(given)
 
@@ -66,7 +56,8 @@ def pair(given: Tensor | tuple[Tensor, ...], grid: Any) -> tuple[Tensor, Tensor]
     for matrix in both:
         if len(matrix) != grid.n:
             raise BadInput(
-                f"The costs of a Grid of {grid.n} cells must be {grid.n} x {grid.n}, not {tuple(matrix.shape)}."
+                f"The costs of a Grid of {grid.n} cells must be {grid.n} x {grid.n}, not {len(matrix)} x {len(matrix)}: "
+                f"there are {len(matrix)} items."
             )
     return both[0], both[1]
 

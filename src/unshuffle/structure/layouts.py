@@ -15,8 +15,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..errors import BadInput, shown, whole
+from ..errors import BadInput, dense, shown, whole
 from ..operators.permutation import order_of
+from ..shapes import numbers
 
 Pairs: TypeAlias = Int[Tensor, "pairs 2"]
 
@@ -88,8 +89,9 @@ class Graph:
 
     def __post_init__(self) -> None:
         try:
-            w = torch.as_tensor(self.weights)
-        except (TypeError, ValueError, RuntimeError):
+            w = numbers("The weights of a Graph", self.weights)
+        except BadInput:
+            dense("The weights of a Graph", self.weights)
             raise BadInput(f"The weights of a Graph must be a square matrix, not {shown(self.weights)}.") from None
         if w.ndim != 2 or w.shape[0] != w.shape[1] or w.shape[0] < 1:
             raise BadInput(f"The weights of a Graph must be a square matrix, not of shape {tuple(w.shape)}.")
