@@ -18,10 +18,7 @@ try:
     from sklearn.exceptions import NotFittedError
     from sklearn.utils.validation import validate_data
 except ImportError:  # without scikit-learn only its pipelines and searches are missing
-    BaseEstimator = object
-
-    class TransformerMixin: ...
-
+    BaseEstimator, TransformerMixin = object, type("TransformerMixin", (), {})
     NotFittedError, validate_data = BadInput, None
 
 
