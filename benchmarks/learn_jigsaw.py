@@ -22,8 +22,9 @@ from unshuffle.files import write_atomic
 from unshuffle.learn.predict import predict
 from unshuffle.metrics import direct_accuracy, order_tau
 from unshuffle.networks import count_parameters
-from unshuffle.recipes.jigsaw import Jigsaw
+from unshuffle.recipes.jigsaw import BlendedSeams, Jigsaw
 from unshuffle.recipes.puzzles import puzzles
+from unshuffle.recipes.scorers import ByTile
 from unshuffle.recipes.training import about, train
 from unshuffle.solve import solve
 from unshuffle.tasks.jigsaw import reassemble, seam_costs
@@ -45,8 +46,8 @@ def part_runs(data: Path) -> list[Run]:
     """The strong recipe with one part taken back to the paper's, each alone; small pictures, as the paper's net is slow."""
     parts = {
         "a change": {},
-        "tiles that ask each other (the paper's network)": {"scorer": None},
-        "pair energies (the paper's blended seams)": {"band": 1},
+        "tiles that ask each other (the paper's network)": {"scorer": ByTile()},
+        "pair energies (the paper's blended seams)": {"seams": BlendedSeams()},
     }
     whole = replace(Jigsaw.strong(data, 5, epochs=10), pixels=45)
     return [(f"without {name}: seed 0", replace(whole, **changed)) for name, changed in parts.items()]
@@ -71,8 +72,8 @@ def refined(recipe: Jigsaw, network: nn.Module) -> dict:
     """The network, the solver, and the solver started from the network's scores, on the same test pictures."""
     test = puzzles(recipe.pictures().test[:REFINED], recipe.side, 0, 10**6)
     grid = recipe.grid
-    orders = {"network": list(predict(network, test.items, recipe.relax()).order)}
-    scores = predict(network, test.items, recipe.relax()).scores
+    orders = {"network": list(predict(network, test.items, recipe.relax).order)}
+    scores = predict(network, test.items, recipe.relax).scores
     tiles = (255 * test.items).unflatten(-1, recipe.tile).movedim(-3, -1)
     costs = [(seams.right, seams.below) for seams in map(seam_costs, tiles)]
     ways = {

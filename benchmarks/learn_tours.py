@@ -23,7 +23,8 @@ import unshuffle as us
 from unshuffle.files import write_atomic
 from unshuffle.networks import UnrolledAnnealer
 from unshuffle.recipes.tour import Tour, nearest_neighbour, ordered
-from unshuffle.recipes.training import about, train, trained
+from unshuffle.recipes.trained import trained
+from unshuffle.recipes.training import about, train
 from unshuffle.solve.local_search import improve_tour
 from unshuffle.structure.energies import pair_distances
 from unshuffle.structure.layouts import Cycle
@@ -99,7 +100,7 @@ def strong(data: Path, result: dict, runs: Path, out: Path) -> None:
     for seed in SEEDS:
         folder, seeds = runs / f"strong_{seed}", table.setdefault("training", {})
         seeds[str(seed)] = run(Tour.strong(50, seed=seed), sizes[50], seeds.get(str(seed), {}), folder)
-        _, network, _ = trained(folder, {"tour": Tour})
+        _, network, _ = trained(folder)
         for n, instances in sizes.items():
             note(table[f"n = {n}"], instances, "trained", seed, network)
         save(out, result)

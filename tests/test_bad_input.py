@@ -9,7 +9,6 @@ import struct
 import subprocess
 import sys
 import zlib
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +20,7 @@ from typer.testing import CliRunner, Result
 import unshuffle as us
 from unshuffle.cli.common import build
 from unshuffle.files import write_together
+from unshuffle.recipes.settings import plain
 from unshuffle.recipes.sorting import Sorting
 
 NAN, INF = float("nan"), float("inf")
@@ -623,7 +623,7 @@ def checkpoints(folder: Path) -> dict[str, Path]:
     torch.save({"weights": torch.zeros(2)}, folder / "other.pt")
     torch.save(torch.zeros(2), folder / "tensor.pt")
     torch.save({"unshuffle": 99, "about": {}, "state": {"learner": {}, "optimiser": {}}}, folder / "newer.pt")
-    recipe = {"task": "sorting", "recipe": asdict(Sorting.strong(n=5))}
+    recipe = {"task": "sorting", "recipe": plain(Sorting.strong(n=5))}
     torch.save({"unshuffle": 1, "about": recipe, "state": {"learner": {}, "optimiser": {}}}, folder / "weightless.pt")
     write(folder / "text.pt", "not a checkpoint")
     write(folder / "cut.pt", (folder / "weightless.pt").read_bytes()[:500])

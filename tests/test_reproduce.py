@@ -17,13 +17,17 @@ from typer.testing import CliRunner
 
 from unshuffle.cli.common import build
 from unshuffle.paper.executor import Local, not_yet_computed
-from unshuffle.paper.run import Means, Outcome, Planned, Training, Unfinished, carry_out, compact, essential
-from unshuffle.paper.sorting import BLOCKS, sorting
-from unshuffle.paper.store import Place, Result, Store, key_of
+from unshuffle.paper.run import Means, Outcome, Planned, Training, Unfinished, carry_out, compact
+from unshuffle.paper.sorting import BUDGETS, sorting
+from unshuffle.paper.store import Place, Result, Store
 from unshuffle.paper.tables import TABLES, Wanted
+from unshuffle.recipes.draws import DrawnOnce
 from unshuffle.recipes.jigsaw import Jigsaw
+from unshuffle.recipes.settings import plain
 from unshuffle.recipes.sorting import Sorting
+from unshuffle.recipes.training import BestHeldOut
 from unshuffle.report.summary import reported
+from unshuffle.temperature.local import MatchedScalar
 
 PLACE = Place("sorting", "[0, 1]", "global", "5", 0, "smoke")
 
@@ -78,7 +82,7 @@ def planned(run: Trial) -> Planned:
 
 
 def small(epochs: int = 3, seed: int = 0) -> Training:
-    return Training(replace(Sorting.paper(5, epochs=epochs, seed=seed), lists=512, test_lists=20))
+    return Training(replace(Sorting.paper(5, epochs=epochs, seed=seed), training=DrawnOnce(512), test_lists=20))
 
 
 # --- names -----------------------------------------------------------------------------------------------------------
@@ -88,27 +92,35 @@ def test_a_key_names_everything_that_decides_the_numbers_and_nothing_else():
     first = Planned(small(), PLACE)
     assert first.key == Planned(small(), replace(PLACE, table="other")).key
     assert first.key != Planned(small(seed=1), PLACE).key
-    assert first.key != Planned(replace(small(), patience=3), PLACE).key
+    assert first.key != Planned(replace(small(), stopping=BestHeldOut(3)), PLACE).key
 
 
-def test_a_setting_that_is_added_with_a_default_renames_no_result():
-    old = make_dataclass("Settings", [("n", int)], frozen=True)(3)
-    new = make_dataclass("Settings", [("n", int), ("later", int, 7)], frozen=True)
-    assert key_of("t", essential(old)) == key_of("t", essential(new(3)))
-    assert key_of("t", essential(old)) != key_of("t", essential(new(3, 8)))
+def settled(folder: Path, **settings: Any) -> Planned:
+    """A run with these settings, each with its default; a pair is a value and another default."""
+    pairs = {name: value if isinstance(value, tuple) else (value, value) for name, value in settings.items()}
+    fields = [("n", int), *((name, int, default) for name, (_, default) in pairs.items())]
+    kind = make_dataclass("Settings", fields, frozen=True)
+    return Planned(Settled(kind(3, *(value for value, _ in pairs.values())), 0, str(folder)), PLACE)
+
+
+def left(one: Planned, store: Store) -> int:
+    return len(not_yet_computed([one], store, retry=False))
+
+
+def test_a_setting_that_is_added_with_a_default_finds_old_results(tmp_path):
+    store = Store(tmp_path / "store")
+    carry_out(settled(tmp_path), store, None, None, None)
+    assert left(settled(tmp_path), store) == 0
+    assert left(settled(tmp_path, later=7), store) == 0
+    assert left(settled(tmp_path, later=(8, 7)), store) == 1
 
 
 def test_a_changed_default_does_not_reuse_old_results(tmp_path):
     store = Store(tmp_path / "store")
-
-    def run(default: int) -> Planned:
-        kind = make_dataclass("Settings", [("n", int), ("way", int, default)], frozen=True)
-        return Planned(Settled(kind(3), 0, str(tmp_path)), PLACE)
-
-    carry_out(run(7), store, None, None, None)
-    assert not_yet_computed([run(7)], store, retry=False) == []
-    assert run(7).key == run(8).key  # both are "the default": the name cannot tell
-    assert len(not_yet_computed([run(8)], store, retry=False)) == 1
+    carry_out(settled(tmp_path, way=7), store, None, None, None)
+    assert left(settled(tmp_path, way=7), store) == 0
+    assert left(settled(tmp_path, way=8), store) == 1
+    assert left(settled(tmp_path, way=(7, 8)), store) == 0  # asked for by name now
 
 
 def test_the_place_of_a_picture_folder_does_not_matter():
@@ -146,12 +158,13 @@ def test_the_sorting_table_pairs_its_methods():
     for seed in range(3):
         mine = [p for p in runs if p.place.seed == seed]
         recipes: dict[str, Any] = {p.place.row: p.run.recipe for p in mine if isinstance(p.run, Training)}
-        assert recipes["adaptive"].temperature.boost == recipes["matched"].temperature.boost == 0.1
-        assert recipes["matched"].temperature.matched
-        assert not recipes["global"].temperature.boost
-        same = replace(recipes["adaptive"], temperature=recipes["global"].temperature)
-        assert same == recipes["global"]
-    assert [b.sizes for b in BLOCKS["paper"] if not b.strong] == [(5, 10, 50, 100, 200, 300)]
+        local = recipes["adaptive"].relax.local
+        assert local.max_boost == 0.1
+        assert recipes["matched"].relax.local == MatchedScalar(local)
+        assert recipes["global"].relax.local is None
+        same = replace(recipes["adaptive"], relax=recipes["global"].relax)
+        assert plain(same) == plain(recipes["global"])
+    assert [b.sizes for rows, b in BUDGETS["paper"] if "global" in rows] == [(5, 10, 50, 100, 200, 300)]
 
 
 # --- one run ---------------------------------------------------------------------------------------------------------
@@ -175,7 +188,7 @@ def test_a_result_says_what_it_is_of_and_comes_back_from_its_file(tmp_path):
     store = Store(tmp_path)
     one = Planned(small(epochs=2), PLACE)
     result = carry_out(one, store, None, None, "abc")
-    assert one.result(store) == result
+    assert one.found(store.by_task()) == result
     contents = json.loads(store.path("sorting", one.key).read_text())
     assert contents["settings"]["recipe"]["n"] == 5
     assert {"torch", "unshuffle", "python"} <= set(contents["versions"])

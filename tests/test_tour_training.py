@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 
 from unshuffle.errors import BadInput
 from unshuffle.networks.unrolled import UnrolledAnnealer, in_own_units, scaled
-from unshuffle.recipes.tour import Tour, nearest_neighbour, ordered, soft_length
-from unshuffle.recipes.training import about, recipe_from, train
+from unshuffle.recipes.draws import DrawnAnew, DrawnOnce
+from unshuffle.recipes.scorers import ByAnnealing
+from unshuffle.recipes.settings import plain
+from unshuffle.recipes.tour import SoftLength, Tour, nearest_neighbour, ordered
+from unshuffle.recipes.trained import recipe_from
+from unshuffle.recipes.training import about, train
+from unshuffle.relaxations.gumbel_sinkhorn import GumbelSinkhorn
 from unshuffle.structure.bins import blurred, overlap, widths
 from unshuffle.structure.losses import tour_length
 
@@ -20,19 +26,24 @@ def cities(*shape: int, seed: int = 0) -> torch.Tensor:
 
 
 def small(recipe: Tour) -> Tour:
-    return replace(recipe, epochs=2, batch=4, steps=2, held_out_instances=4, test_instances=4, iterations=10, samples=1)
+    r: Any = recipe.relax
+    quick = GumbelSinkhorn(r.schedule, r.local, 10, r.noise, r.adapt_from)
+    return replace(recipe, relax=quick, epochs=2, batch=4, held_out_instances=4, test_instances=4, samples=1)
 
 
 @pytest.mark.parametrize("temperature", ["fixed", "global", "adaptive", "matched", "degree"])
 @pytest.mark.parametrize("kind", ["paper", "strong"])
 def test_every_temperature_trains(kind, temperature):
     recipe = small(getattr(Tour, kind)(12, temperature=temperature, epochs=2))
-    recipe = replace(recipe, instances=8 if kind == "paper" else None, unrolled=recipe.unrolled and (2, 2, 2))
+    if kind == "paper":
+        recipe = replace(recipe, training=DrawnOnce(8))
+    else:
+        recipe = replace(recipe, training=DrawnAnew(2), scorer=ByAnnealing((2, 2, 2)))
     fitted = train(recipe)
     assert len(fitted.history) == 2
     result = recipe.test(fitted.network)
     assert result["length"] > 0
-    assert recipe_from(Tour, about(recipe)["recipe"]) == recipe
+    assert plain(recipe_from(about(recipe)["recipe"])) == plain(recipe)
     lowered = fitted.history[-1].get("factor_mean", 1.0)
     assert (lowered < 1) == (temperature in ("adaptive", "matched", "degree"))
 
@@ -40,18 +51,20 @@ def test_every_temperature_trains(kind, temperature):
 @pytest.mark.parametrize("method", [{"utsp": True}, {"temperature": "degree"}])
 def test_the_papers_loss_falls(method):
     recipe = Tour.paper(10, epochs=12, batch=16, **method)
-    history = train(replace(recipe, instances=128, samples=1, held_out_instances=32, rate=0.02)).history
+    descent = replace(recipe.descent, rate=0.02)
+    recipe = replace(recipe, training=DrawnOnce(128), samples=1, held_out_instances=32, descent=descent)
+    history = train(recipe).history
     assert history[-1]["loss"] < 0.95 * history[0]["loss"]
     assert history[-1]["held_out"] < history[0]["held_out"]
 
 
 def test_training_makes_the_unrolled_annealer_better_than_its_first_guess():
-    recipe = replace(Tour.strong(20, epochs=3), batch=16, steps=4, held_out_instances=64)
+    recipe = replace(Tour.strong(20, epochs=3), batch=16, held_out_instances=64)
     network = UnrolledAnnealer((3, 3, 6))
     with torch.no_grad():
         network.schedule[2, 0] -= 1.5  # far too warm: nothing gets decided
     before = tour_length(ordered(recipe.held_out(), recipe.order(network, recipe.held_out()))).mean()
-    loss, relax = recipe.loss(), recipe.relax()
+    loss, relax = recipe.loss, recipe.relax
     optimiser = torch.optim.Adam(network.parameters(), lr=0.1)
     for step in range(12):
         x = cities(16, 20, seed=step)
@@ -73,7 +86,7 @@ def test_untrained_it_already_beats_nearest_neighbour_at_any_n():
 
 
 def network_order(scores: torch.Tensor) -> torch.Tensor:
-    return Tour.strong().relax().decode(scores)
+    return Tour.strong().relax.decode(scores)
 
 
 def test_the_annealer_does_not_see_where_the_plane_is_or_how_large():
@@ -103,11 +116,11 @@ def test_units_are_distances_to_the_nearest_neighbour():
 def test_a_soft_tour_that_leaves_cities_out_or_shares_them_pays():
     x = cities(1, 6)
     hard = torch.eye(6).unsqueeze(0)
-    torch.testing.assert_close(soft_length(2.0, 20.0, 0.7, hard, x), 2 * tour_length(x))
+    torch.testing.assert_close(SoftLength(2.0, 20.0, 0.7)(hard, x), 2 * tour_length(x))
     missing = hard.clone()
     missing[0, 5, 5], missing[0, 4, 5] = 0.0, 1.0  # city 4 stands twice, city 5 nowhere
-    assert soft_length(1.0, 20.0, 0.0, missing, x) > soft_length(1.0, 0.0, 0.0, missing, x) + 39
-    assert soft_length(1.0, 0.0, 0.7, missing, x) > soft_length(1.0, 0.0, 0.0, missing, x) + 0.6
+    assert SoftLength(1.0, 20.0, 0.0)(missing, x) > SoftLength(1.0, 0.0, 0.0)(missing, x) + 39
+    assert SoftLength(1.0, 0.0, 0.7)(missing, x) > SoftLength(1.0, 0.0, 0.0)(missing, x) + 0.6
 
 
 def test_nearest_neighbour_by_its_definition():
@@ -121,9 +134,10 @@ def test_nearest_neighbour_by_its_definition():
 
 def test_training_validation_and_test_are_different_instances():
     recipe = Tour.strong(10)
-    draws = [recipe.cities(4, purpose) for purpose in (1, 2, 3)]
+    recipe = replace(recipe, training=DrawnOnce(4), batch=4, held_out_instances=4, test_instances=4)
+    draws = [recipe.batches().items, recipe.held_out(), recipe.test_set()]
     assert not any(torch.equal(a, b) for a in draws for b in draws if a is not b)
-    assert torch.equal(Tour.paper(10).cities(4, 3), draws[2])
+    assert torch.equal(replace(Tour.paper(10), test_instances=4).test_set(), draws[2])
 
 
 def test_cities_from_a_file_fit_the_network(tmp_path):

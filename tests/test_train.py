@@ -5,26 +5,30 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pytest
 import torch
 
 import unshuffle as us
 from unshuffle.cli.train import chosen_recipe
+from unshuffle.recipes.draws import DrawnAnew, DrawnOnce
+from unshuffle.recipes.settings import essential, plain
 from unshuffle.recipes.sorting import Sorting, distance_to_sorted
-from unshuffle.recipes.training import Temperature, about, recipe_from, train, trained
+from unshuffle.recipes.temperatures import tempered
+from unshuffle.recipes.trained import recipe_from, trained
+from unshuffle.recipes.training import LastByTest, about, train
 
 
 def small(**changes) -> Sorting:
-    return replace(Sorting.strong(8, (10.0, 11.0), epochs=2), **({"steps": 30} | changes))
+    return replace(Sorting.strong(8, (10.0, 11.0), epochs=2), **({"training": DrawnAnew(30)} | changes))
 
 
 def test_the_paper_recipe_is_the_papers_table():
     recipe = Sorting.paper(100, (10.0, 11.0))
-    assert (recipe.epochs, recipe.batch, recipe.samples, recipe.clip) == (150, 256, 5, 1.0)
-    assert (recipe.lists, recipe.test_lists) == (10_000, 100)
-    relax = recipe.relax()
+    assert (recipe.epochs, recipe.batch, recipe.samples, recipe.descent.clip) == (150, 256, 5, 1.0)
+    assert (recipe.training, recipe.test_lists) == (DrawnOnce(10_000), 100)
+    relax = recipe.relax
     assert relax.iterations == 10
     assert relax.schedule(0) == pytest.approx(0.66)
     assert relax.schedule(149) == pytest.approx(2.0)
@@ -35,10 +39,10 @@ def test_the_paper_recipe_is_the_papers_table():
 
 def test_as_published_is_linear_in_tau_and_not_clipped():
     recipe = Sorting.paper(10, as_published=True)
-    middle = recipe.relax().schedule(74.5)
+    middle = recipe.relax.schedule(74.5)
     assert 1 / middle == pytest.approx((1.5 + 0.5) / 2)
-    assert recipe.clip is None
-    assert recipe.relax().local == us.LocalTemperature(us.ExcessEntropy(0.7), 0.1, us.MeanTau())
+    assert recipe.descent.clip is None
+    assert recipe.relax.local == us.LocalTemperature(us.ExcessEntropy(0.7), 0.1, us.MeanTau())
 
 
 @pytest.mark.parametrize(
@@ -52,9 +56,10 @@ def test_as_published_is_linear_in_tau_and_not_clipped():
     ],
 )
 def test_the_temperatures_of_the_command_line(name, local):
-    temperature = Temperature(0.5, 2.0, 10).named(name, boost=0.1)
-    assert temperature.local() == local
-    assert temperature.relax().schedule(9) == (0.5 if name == "fixed" else 2.0)
+    field, degree = (us.LocalTemperature(signal, 0.1) for signal in (us.ExcessEntropy(0.7), us.DegreeViolation()))
+    schedule, found = tempered(name, us.Anneal(0.5, 2.0, 10), field, degree)
+    assert found == local
+    assert schedule(9) == (0.5 if name == "fixed" else 2.0)
 
 
 def test_lists_are_disjoint_by_purpose_and_paired_by_seed():
@@ -68,7 +73,7 @@ def test_lists_are_disjoint_by_purpose_and_paired_by_seed():
 
 
 def test_the_strong_recipe_sorts_values_that_the_paper_finds_hard():
-    recipe = replace(Sorting.strong(20, (10.0, 11.0), epochs=3), steps=40)
+    recipe = replace(Sorting.strong(20, (10.0, 11.0), epochs=3), training=DrawnAnew(40))
     fitted = train(recipe)
     assert recipe.test(fitted.network)["tau"] > 0.95
 
@@ -80,20 +85,60 @@ def test_the_supervised_loss_is_zero_only_at_the_sorted_list():
     assert distance_to_sorted(right.flip(-1), items).min() > 0
 
 
-def test_a_recipe_survives_being_saved():
-    recipe = Sorting.paper(12, temperature="matched", supervised=False)
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        Sorting.paper(12, temperature="matched"),
+        Sorting.paper(12, supervised=True, as_published=True),
+        Sorting.strong(12, temperature="adaptive"),
+        replace(Sorting.paper(12), relax=us.StraightThrough(us.NeuralSort(us.Constant(2.0)))),
+        replace(Sorting.paper(12), relax=us.OT4P(us.Anneal(1.0, 5.0, 3), seed=4)),
+    ],
+)
+def test_a_recipe_survives_being_saved(recipe):
     said = json.loads(json.dumps(about(recipe)))
     assert said["task"] == "sorting"
-    assert recipe_from(Sorting, said["recipe"]) == recipe
-    with pytest.raises(us.BadInput, match="not of Sorting"):
-        recipe_from(Sorting, said["recipe"] | {"colour": 1})
+    again = recipe_from(said["recipe"])
+    assert plain(again) == plain(recipe)
+    assert torch.equal(again.held_out(), recipe.held_out())
+
+
+def test_settings_of_strangers_are_refused():
+    said = plain(Sorting.paper(12))
+    with pytest.raises(us.BadInput, match="no setting colour"):
+        recipe_from(said | {"colour": 1})
+    with pytest.raises(us.BadInput, match="not known here"):
+        recipe_from(said | {"loss": {"is": "system"}})
+    with pytest.raises(us.BadInput, match="no recipe"):
+        recipe_from(said["relax"])
+
+
+def test_essential_settings_are_those_that_differ_from_the_defaults():
+    relax = us.GumbelSinkhorn(us.Anneal(0.5, 2.0, 3), us.LocalTemperature(us.ExcessEntropy(0.2)), 10, 1.0)
+    assert essential(relax) == {
+        "is": "GumbelSinkhorn",
+        "schedule": {"is": "Anneal", "start": 0.5, "end": 2.0, "epochs": 3},
+        "local": {"is": "LocalTemperature", "signal": {"is": "ExcessEntropy", "threshold": 0.2}},
+    }
+
+
+def test_the_authors_way_of_stopping_looks_at_the_test_lists_and_keeps_the_last_weights(tmp_path):
+    recipe = replace(Sorting.paper(5, epochs=3, as_published=True), training=DrawnOnce(512), test_lists=20)
+    last = train(recipe, tmp_path / "last", stopping=LastByTest(25))
+    best = train(recipe, tmp_path / "best")
+    with torch.no_grad():
+        orders = recipe.relax.decode(last.network(recipe.test_set()))
+    reordered = recipe.test_set().gather(1, orders.unsqueeze(-1))
+    assert last.history[-1]["held_out"] == pytest.approx(us.losses.monotone(reordered).mean().item(), abs=1e-6)
+    assert [r["loss"] for r in last.history] == [r["loss"] for r in best.history]
+    assert [r["held_out"] for r in last.history] != [r["held_out"] for r in best.history]
 
 
 def test_a_trained_network_comes_back_from_its_checkpoint(tmp_path):
     recipe = small()
     fitted = train(recipe, tmp_path)
-    again, network, noise = trained(tmp_path, {"sorting": Sorting})
-    assert again == recipe
+    again, network, noise = trained(tmp_path)
+    assert plain(again) == plain(recipe)
     assert noise is not None
     assert noise > 0
     items = recipe.held_out()
@@ -119,8 +164,8 @@ def test_options_that_do_not_fit_are_refused(task, name, given, message):
 
 def test_options_reach_the_recipe():
     recipe = chosen_recipe("sorting", "paper", 4, {"n": 9, "values": (1.0, 2.0), "temperature": "global", "epochs": 3})
-    assert recipe == Sorting.paper(9, (1.0, 2.0), "global", seed=4, epochs=3)
-    assert asdict(chosen_recipe("tour", "paper", 0, {"n": 50, "utsp": True}))["columns_only"]
+    assert plain(recipe) == plain(Sorting.paper(9, (1.0, 2.0), "global", seed=4, epochs=3))
+    assert plain(chosen_recipe("tour", "paper", 0, {"n": 50, "utsp": True}))["relax"]["is"] == "ColumnSoftmax"
 
 
 def cli(*arguments: object) -> subprocess.CompletedProcess[str]:

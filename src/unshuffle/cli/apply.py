@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .common import Json, Out, Quiet, png_of, say, write_together
-from .train import recipes
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,10 +33,10 @@ def apply(
     Example: unshuffle apply runs/sort100/best.pt lists.csv --json
     """
     from ..learn.predict import predict
-    from ..recipes.training import trained
+    from ..recipes.trained import trained
 
-    recipe, network, noise = trained(checkpoint, recipes())
-    prediction = predict(network, recipe.read(data), recipe.relax(), noise=noise)
+    recipe, network, noise = trained(checkpoint)
+    prediction = predict(network, recipe.read(data), recipe.relax, noise=noise)
     orders, confidence = prediction.order, prediction.confidence
     result: dict[str, Any] = {
         "task": recipe.TASK,

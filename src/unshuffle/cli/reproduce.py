@@ -136,7 +136,8 @@ def _show(names: list[str], planned: list[Planned], store: Store, undone: int, a
     from ..report.summary import reported, table
 
     names = [name for name in names if name in reported()]
-    read = [result for one in planned if (result := one.result(store)) is not None]
+    stored = store.by_task()
+    read = [result for one in planned if (result := one.found(stored)) is not None]
     unique = list({result.key: result for result in read}.values())
     failed = [result for result in unique if result.error is not None]
     if as_json:

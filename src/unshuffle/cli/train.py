@@ -7,7 +7,6 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -90,6 +89,7 @@ def train(
     """
     from ..learn.watching import progress_bar
     from ..learn.watching import tensorboard as tensorboard_log
+    from ..recipes.settings import plain
     from ..recipes.training import train as carry_out
 
     if os.environ.get("RANK", "0") != "0":  # under torchrun the first process speaks and writes for all
@@ -108,7 +108,7 @@ def train(
     }
     chosen = chosen_recipe(task.value, recipe.value, seed, given)
     if not (quiet or json_):
-        errors.print(f"{task.value}, {recipe.value} recipe: {json.dumps(asdict(chosen))}", markup=False, soft_wrap=True)  # pyright: ignore
+        errors.print(f"{task.value}, {recipe.value} recipe: {json.dumps(plain(chosen))}", markup=False, soft_wrap=True)
     with ExitStack() as stack:
         watchers = [stack.enter_context(progress_bar(quiet or json_))]
         if tensorboard:
@@ -117,7 +117,7 @@ def train(
     metrics = chosen.test(fitted.network) if fitted.history else {}
     result = {
         "task": task.value,
-        "recipe": asdict(chosen),  # pyright: ignore[reportArgumentType]
+        "recipe": plain(chosen),
         "test": metrics,
         "epochs": len(fitted.history),
         "best_epoch": fitted.best_epoch,

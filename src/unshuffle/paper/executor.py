@@ -93,12 +93,14 @@ def _given_up(one: Planned, store: Store, commit: str | None) -> Result:
 def not_yet_computed(planned: Iterable[Planned], store: Store, retry: bool) -> list[Planned]:
     """What is left to do; results that are there are noted in their tables. Failed ones count as done, unless `retry`."""
     missing: dict[str, Planned] = {}
+    stored = store.by_task()
     for one in planned:
-        found = one.result(store)
+        found = one.found(stored)
         if found is None or (found.error is not None and retry):
             missing.setdefault(one.key, one)
         else:
-            store.add_place(found, one.place)
+            noted = store.add_place(found, one.place)
+            stored[found.task][stored[found.task].index(found)] = noted
     return list(missing.values())
 
 

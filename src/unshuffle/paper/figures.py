@@ -29,6 +29,7 @@ class MechanismCurves:
 
     seed: int = 0
     points: int = 79
+    case: Mechanism = Mechanism()
 
     @property
     def task(self) -> str:
@@ -38,7 +39,7 @@ class MechanismCurves:
         return self
 
     def compute(self, means: Means) -> Outcome:
-        case = Mechanism()
+        case = self.case
         betas = torch.linspace(0.2, 8, self.points).tolist()
         curves = {"beta": betas}
         for name, adaptive in (("global", False), ("adaptive", True)):
@@ -79,6 +80,7 @@ class ExampleJigsaw:
 
     side: int
     seed: int
+    photo: str = PHOTO
 
     @property
     def task(self) -> str:
@@ -89,7 +91,7 @@ class ExampleJigsaw:
 
     def compute(self, means: Means) -> Outcome:
         grid = Grid(self.side, self.side)
-        with as_file(files("unshuffle") / "data" / PHOTO) as photo:
+        with as_file(files("unshuffle") / "data" / self.photo) as photo:
             tiles, _ = cut(read_picture(photo), grid)
         shuffle = torch.randperm(grid.n, generator=torch.Generator().manual_seed(mixed(self.seed, 3)))
         order = reassemble(as_float(tiles[shuffle.numpy()]), grid, seed=self.seed).order

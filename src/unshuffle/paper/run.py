@@ -6,14 +6,15 @@ import platform
 import shutil
 import time
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from .. import __version__
-from ..recipes.training import Recipe, train
-from .store import Place, Result, Store, key_of
+from ..recipes.settings import essential, plain
+from ..recipes.training import BestHeldOut, LastByTest, Recipe, train
+from .store import Place, Result, Store, key_of, same
 
 Scale = Literal["smoke", "cpu", "paper"]
 PACKAGES = ("torch", "numpy", "scipy", "numba")
@@ -42,14 +43,14 @@ class Outcome:
 
 
 class Run(Protocol):
-    """A frozen dataclass of plain values."""
+    """A frozen value."""
 
     @property
     def task(self) -> str: ...
     @property
     def seed(self) -> int: ...
     def settings(self) -> Any:
-        """A frozen dataclass of plain values: everything that decides the numbers."""
+        """A value that `recipes.settings.plain` can write down: everything that decides the numbers."""
         ...
 
     def compute(self, means: Means) -> Outcome: ...
@@ -64,19 +65,21 @@ class Planned:
 
     @property
     def key(self) -> str:
-        return key_of(self.run.task, essential(self.run.settings()))
+        return key_of(self.run.task, plain(self.run.settings()))
 
-    def result(self, store: Store) -> Result | None:
-        """What the store has of it."""
-        return store.read(self.run.task, self.key, plain(self.run.settings()))
+    def found(self, stored: dict[str, list[Result]]) -> Result | None:
+        """Its result, if it is among the stored ones."""
+        settings, task = self.run.settings(), self.run.task
+        wanted, asked = plain(settings), essential(settings)
+        return next((result for result in stored.get(task, ()) if same(result.settings, wanted, asked)), None)
 
 
 @dataclass(frozen=True)
 class Training:
-    """Train a recipe, keep the weights that are best on held-out lists, measure on test lists."""
+    """Train a recipe and measure on test lists."""
 
     recipe: Recipe
-    patience: int | None = None
+    stopping: BestHeldOut | LastByTest = BestHeldOut()
 
     @property
     def task(self) -> str:
@@ -97,9 +100,10 @@ class Training:
         fitted = train(
             self.recipe,
             means.folder,
+            stopping=self.stopping,
             device=means.device,
-            patience=self.patience,
             time_limit=means.time_limit,
+            calibrated=False,
         )
         if fitted.status != "finished":
             raise Unfinished(fitted.status)
@@ -171,18 +175,3 @@ def versions() -> dict[str, str]:
         with suppress(PackageNotFoundError):
             found[name] = version(name)
     return found
-
-
-def plain(value: Any) -> Any:
-    """A frozen value as JSON knows it."""
-    if is_dataclass(value):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    return [plain(v) for v in value] if isinstance(value, (list, tuple)) else value
-
-
-def essential(value: Any) -> Any:
-    """The same without fields at their defaults: a setting that is added later does not rename old results."""
-    if is_dataclass(value):
-        pairs = ((field, getattr(value, field.name)) for field in fields(value))
-        return {field.name: essential(v) for field, v in pairs if field.default is MISSING or v != field.default}
-    return [essential(v) for v in value] if isinstance(value, (list, tuple)) else value

@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ..recipes.draws import DrawnOnce
 from ..recipes.sorting import Sorting
+from .budget import Budget
 from .run import Planned, Scale, Training
-from .sorting import EPOCHS, RANGES
+from .sorting import EPOCHS, RANGES, TEMPERATURES, WHOLE
 from .store import Place
 
 HORIZONS = (150, 100, 50)  # of 150 epochs
-
-
-@dataclass(frozen=True)
-class Budget:
-    n: int
-    epochs: int
-    lists: int = 10_000
-
-
-BUDGETS: dict[Scale, Budget] = {"smoke": Budget(5, 3, 256), "cpu": Budget(100, 20), "paper": Budget(300, EPOCHS)}
+BUDGETS: dict[Scale, Budget] = {
+    "smoke": Budget((5,), epochs=3, lists=256),
+    "cpu": Budget((100,), epochs=20),
+    "paper": Budget((300,)),
+}
 
 
 def hard_sorting_schedules(scale: Scale, seeds: Sequence[int]) -> list[Planned]:
     """Values in [10, 11]; the schedule ends after all, two thirds or one third of the epochs and stays there."""
     budget, planned = BUDGETS[scale], []
-    cut = "" if scale == "paper" else f"n = {budget.n} instead of 300, {budget.epochs} of {EPOCHS} epochs"
+    (n,), epochs = budget.sizes, budget.epochs or EPOCHS
+    cut = "" if scale == "paper" else f"n = {n} instead of 300, {budget.cut(WHOLE)}"
     for horizon in HORIZONS:
-        ends = max(1, round(budget.epochs * horizon / EPOCHS))
+        ends = max(1, round(epochs * horizon / EPOCHS))
         for seed in seeds:
-            for name in ("global", "adaptive", "matched"):
-                recipe = Sorting.paper(budget.n, RANGES["[10, 11]"], name, seed, budget.epochs)
-                recipe = replace(recipe, lists=budget.lists, temperature=replace(recipe.temperature, epochs=ends))
+            for name in TEMPERATURES:
+                recipe = Sorting.paper(n, RANGES["[10, 11]"], name, seed, epochs, annealed=ends)
+                recipe = replace(recipe, training=DrawnOnce(budget.lists or 10_000))
                 place = Place("hard-sorting-schedules", "", name, str(horizon), seed, scale, cut)
                 planned.append(Planned(Training(recipe), place))
     return planned

@@ -3,101 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ..recipes.draws import DrawnOnce
+from ..recipes.scorers import ByKey
 from ..recipes.sorting import Sorting
-from .keys import SortingByKeys, UntrainedKeys
+from ..recipes.training import BestHeldOut
+from ..relaxations.neuralsort import NeuralSort
+from ..temperature.schedules import Anneal
+from .budget import Budget
+from .keys import UntrainedKeys
 from .run import Planned, Scale, Training
 from .store import Place
 
 RANGES = {"[0, 1]": (0.0, 1.0), "[10, 11]": (10.0, 11.0)}
-EPOCHS = 150  # the paper's
+SIZES = (5, 10, 50, 100, 200, 300)
+WHOLE = Budget(SIZES, epochs=150, lists=10_000)
+EPOCHS = 150
 # the authors' code stops after 5 evaluations, one every 5 epochs, without a better one
 PATIENCE = 25
-
-
-@dataclass(frozen=True)
-class Block:
-    """List lengths that are run alike: for so many epochs, with so many training lists and seeds (None: all asked for)."""
-
-    sizes: tuple[int, ...]
-    epochs: int = EPOCHS
-    lists: int = 10_000
-    patience: int | None = None
-    strong: bool = False  # our recipe; else the paper's protocol, all methods
-    seeds: int | None = None
-    whole_schedule: bool = (
-        False  # of the temperature, broken off; else it is pressed into fewer epochs, and sorts worse
-    )
-    others: int | None = None  # epochs of the rows beside the comparison of temperatures; None: as many
-
-    def cut(self, epochs: int) -> str:
-        if self.strong:
-            return ""
-        which = "the first " if self.whole_schedule else ""
-        short = [f"{which}{epochs} of {EPOCHS} epochs"] * (epochs < EPOCHS)
-        short += [f"{self.lists:,} of 10,000 training lists"] * (self.lists < 10_000)
-        return ", ".join(short)
-
+TEMPERATURES = ("global", "adaptive", "matched")
+OTHERS = ("supervised", "trained NeuralSort", "trained NeuralSort, as published")
+STRONG = ("strong recipe",)
+Rows = tuple[str, ...]
 
 # the most telling first: a queue may be stopped at any time
-BLOCKS: dict[Scale, tuple[Block, ...]] = {
-    "smoke": (Block((10,), epochs=1, strong=True), Block((5,), epochs=2, lists=256)),
+BUDGETS: dict[Scale, tuple[tuple[Rows, Budget], ...]] = {
+    "smoke": ((STRONG, Budget((10,), epochs=1)), (TEMPERATURES + OTHERS, Budget((5,), epochs=2, lists=256))),
     "cpu": (
-        Block((100, 300), epochs=12, strong=True),
-        Block((5, 10), patience=PATIENCE),
-        Block((50,), patience=PATIENCE, others=20),
-        Block((1000,), epochs=12, strong=True, seeds=1),
-        Block((100,), epochs=30, whole_schedule=True, others=8),
+        (STRONG, Budget((100, 300), epochs=12)),
+        (TEMPERATURES + OTHERS, Budget((5, 10), patience=PATIENCE)),
+        (TEMPERATURES, Budget((50,), patience=PATIENCE)),
+        (OTHERS, Budget((50,), epochs=20, patience=PATIENCE)),
+        (STRONG, Budget((1000,), epochs=12, seeds=1)),
+        (TEMPERATURES, Budget((100,), epochs=30, whole_schedule=True)),
+        (OTHERS, Budget((100,), epochs=8, whole_schedule=True)),
     ),
-    "paper": (
-        Block((5, 10, 50, 100, 200, 300)),
-        Block((5, 10, 50, 100, 200, 300, 1000), epochs=20, strong=True),
-    ),
+    "paper": ((TEMPERATURES + OTHERS, WHOLE), (STRONG, Budget((*SIZES, 1000)))),
 }
-UNTRAINED: dict[Scale, tuple[int, ...]] = {
-    "smoke": (5,),
-    "cpu": (5, 10, 50, 100, 200, 300),
-    "paper": (5, 10, 50, 100, 200, 300),
-}
+UNTRAINED: dict[Scale, Budget] = {"smoke": Budget((5,), lists=10), "cpu": Budget(SIZES), "paper": Budget(SIZES)}
 
 
 def sorting(scale: Scale, seeds: Sequence[int] = (0, 1, 2)) -> list[Planned]:
-    """All runs of the table, seed by seed within a block, so that methods can be compared early, on equal lists."""
+    """All runs of the table, seed by seed within a budget, so that methods can be compared early, on equal lists."""
     planned = []
-    for block in BLOCKS[scale]:
-        for seed in seeds[: block.seeds]:
-            for n in block.sizes:
+    for rows, budget in BUDGETS[scale]:
+        cut = "" if rows is STRONG else budget.cut(WHOLE)
+        for seed in seeds[: budget.seeds]:
+            for n in budget.sizes:
                 for section, values in RANGES.items():
-                    methods = _strong(n, values, seed, block) if block.strong else _paper(n, values, seed, block)
-                    for row, run in methods:
-                        cut = block.cut(run.recipe.epochs)
-                        place = Place("sorting", section, row, str(n), seed, scale, cut)
-                        planned.append(Planned(run, place))
-    for n in UNTRAINED[scale]:
+                    for row in rows:
+                        run = Training(recipe(row, n, values, seed, budget), BestHeldOut(budget.patience))
+                        planned.append(Planned(run, Place("sorting", section, row, str(n), seed, scale, cut)))
+    return planned + list(_untrained(scale, seeds))
+
+
+def recipe(row: str, n: int, values: tuple[float, float], seed: int, budget: Budget) -> Sorting:
+    """What a row of the table trains; every method of the paper on the same lists."""
+    if row in STRONG:
+        return Sorting.strong(n, values, seed=seed, epochs=budget.epochs or 20)
+    epochs = budget.epochs or EPOCHS
+    annealed = EPOCHS if budget.whole_schedule else epochs
+    named = row if row in TEMPERATURES else "global"
+    found = Sorting.paper(n, values, named, seed, epochs, supervised=row == "supervised", annealed=annealed)
+    if row.startswith("trained NeuralSort"):
+        # a network gives one key per number and NeuralSort relaxes the sort by key; nothing is random
+        relax = NeuralSort(Anneal(0.66, 2.0, annealed), as_published=row.endswith("as published"))
+        found = replace(found, scorer=ByKey(), relax=relax, samples=1)
+    return found if budget.lists is None else replace(found, training=DrawnOnce(budget.lists))
+
+
+def _untrained(scale: Scale, seeds: Sequence[int]) -> Iterator[Planned]:
+    budget = UNTRAINED[scale]
+    for n in budget.sizes:
         for section, values in RANGES.items():
             for row, as_published in (("NeuralSort", False), ("NeuralSort, as published", True)):
                 for seed in seeds:
-                    run = UntrainedKeys(n, values, as_published, seed, lists=10 if scale == "smoke" else 100)
-                    planned.append(Planned(run, Place("sorting", section, row, str(n), seed, scale)))
-    return planned
-
-
-def _strong(n: int, values: tuple[float, float], seed: int, block: Block) -> Iterator[tuple[str, Training]]:
-    yield "strong recipe", Training(Sorting.strong(n, values, seed=seed, epochs=block.epochs))
-
-
-def _paper(n: int, values: tuple[float, float], seed: int, block: Block) -> Iterator[tuple[str, Training]]:
-    """Every method of the table on the same lists, and the control: a scalar lowered by the field's mean."""
-
-    def recipe(epochs: int, temperature: str = "global", supervised: bool = False) -> Sorting:
-        whole = Sorting.paper(n, values, temperature, seed, epochs, supervised)
-        schedule = EPOCHS if block.whole_schedule else epochs
-        return replace(whole, lists=block.lists, temperature=replace(whole.temperature, epochs=schedule))
-
-    for name in ("global", "adaptive", "matched"):
-        yield name, Training(recipe(block.epochs, name), block.patience)
-    epochs = block.others or block.epochs
-    yield "supervised", Training(recipe(epochs, supervised=True), block.patience)
-    for name, as_published in (("trained NeuralSort", False), ("trained NeuralSort, as published", True)):
-        yield name, Training(SortingByKeys(recipe(epochs), as_published), block.patience)
+                    run = UntrainedKeys(n, values, as_published, seed, lists=budget.lists or 100)
+                    yield Planned(run, Place("sorting", section, row, str(n), seed, scale))

@@ -54,12 +54,21 @@ def key_of(task: str, settings: dict[str, Any]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 
-def agree(stored: Any, wanted: Any) -> bool:
-    """Whether settings are equal wherever both say something: one that was added since had its default before it was there."""
+def same(stored: Any, wanted: Any, essential: Any) -> bool:
+    """Whether a result is of the wanted settings. `essential` holds those of them that are not at their defaults.
+
+    What both say must be equal. A setting that was added since is not in the stored ones: it then had its present default,
+    or the runs differ. So a new setting finds old results again, and a changed default does not.
+    """
     if isinstance(stored, dict) and isinstance(wanted, dict):
-        return all(agree(stored[name], wanted[name]) for name in stored.keys() & wanted.keys())
-    if isinstance(stored, (list, tuple)) and isinstance(wanted, (list, tuple)):
-        return len(stored) == len(wanted) and all(map(agree, stored, wanted))
+        asked = essential if isinstance(essential, dict) else {}
+        return all(
+            same(stored[name], value, asked.get(name)) if name in stored else name not in asked
+            for name, value in wanted.items()
+        )
+    if isinstance(stored, list) and isinstance(wanted, list):
+        asked = essential if isinstance(essential, list) else [None] * len(wanted)
+        return len(stored) == len(wanted) and all(map(same, stored, wanted, asked))
     return stored == wanted
 
 
@@ -72,15 +81,16 @@ class Store:
     def path(self, task: str, key: str) -> Path:
         return self.folder / f"{task}-{key}.json"
 
-    def read(self, task: str, key: str, settings: dict[str, Any]) -> Result | None:
-        """The result of this run, if there is one: of the same name, and of the same settings.
-
-        Names leave out settings at their defaults, so a default that was changed leaves a result under a name that now
-        means another run: that one is computed again.
-        """
+    def read(self, task: str, key: str) -> Result | None:
         path = self.path(task, key)
-        found = _read(path) if path.exists() else None
-        return found if found is not None and agree(found.settings, settings) else None
+        return _read(path) if path.exists() else None
+
+    def by_task(self) -> dict[str, list[Result]]:
+        """All results; none if the folder is not there yet."""
+        found: dict[str, list[Result]] = {}
+        for result in self if self.folder.is_dir() else ():
+            found.setdefault(result.task, []).append(result)
+        return found
 
     def write(self, result: Result) -> Path:
         return write_atomic(self.path(result.task, result.key), _text(result))

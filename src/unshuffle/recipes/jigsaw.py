@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -12,18 +13,23 @@ from torch import Tensor, nn
 
 from ..errors import BadInput
 from ..learn.batches import Batches, Shuffled, mixed
-from ..learn.descent import Cosine, Descent, Steady
+from ..learn.descent import Cosine, Descent
 from ..learn.objective import Loss, OnPermutation
 from ..metrics import direct_accuracy, mask_only_tau, neighbour_accuracy, order_tau, perfect_accuracy
-from ..networks import SeamScorer, TileScorer
 from ..readers.pictures import read_picture, read_tiles
 from ..relaxations.gumbel_sinkhorn import GumbelSinkhorn
+from ..relaxations.protocol import Relaxation
 from ..structure.layouts import Grid
 from ..structure.losses import Smoothness
 from ..structure.seams import SeamMisfit
 from ..tasks.jigsaw import cut
+from ..temperature.local import LocalTemperature, MeanBeta, MeanTau, Product
+from ..temperature.schedules import Anneal, Exponential, LinearInBeta, LinearInTau
+from ..temperature.signals import ExcessEntropy
+from .draws import HELD_OUT, TEST, TRAINING
 from .puzzles import Puzzles, Split, puzzles, read_folder, scaled
-from .training import Temperature
+from .scorers import BySeams, ByTile, Tile
+from .temperatures import tempered
 
 PICTURE = 178  # pixels a side, the paper's
 # side: anchors, epochs, last beta, share of the epochs in which it is reached, exponentially?, H0, b_max (the paper's table)
@@ -33,6 +39,25 @@ PAPER = {
     6: (6, 600, 1.33, 0.5, True, 0.85, 0.35),
     7: (12, 600, 1.66, 1.0, True, 0.85, 0.35),
 }
+
+
+@dataclass(frozen=True)
+class BlendedSeams:
+    """Jumps across the seams of the blended tiles: smooth1 with a band of 1, smooth2k with k."""
+
+    band: int = 1
+    power: float = 2.0
+
+    def __call__(self, grid: Grid, tile: Tile) -> Loss:
+        return Smoothness(grid, tile, self.band, self.power)
+
+
+@dataclass(frozen=True)
+class PairedSeams:
+    """How badly each pair of tiles fits, times how much of both stands side by side."""
+
+    def __call__(self, grid: Grid, tile: Tile) -> Loss:
+        return OnPermutation(SeamMisfit(grid, tile))
 
 
 @dataclass(frozen=True)
@@ -46,25 +71,18 @@ class Jigsaw:
     most: int | None  # pictures taken from the folder; None: all
     pixels: int  # pictures are scaled to a square of this side, then cropped to a multiple of `side`
     anchors: int  # tiles per picture whose place is given away
-    temperature: Temperature
-    noise: float
+    scorer: Callable[[int, Tile], nn.Module]
+    relax: Relaxation
+    seams: Callable[[Grid, Tile], Loss]
+    descent: Descent
     epochs: int
     batch: int
     samples: int
-    rate: float
-    clip: float | None
-    cosine: bool  # the rate falls to 0
-    scorer: tuple[int, int, int] | None  # width, layers and thumbnail of a `SeamScorer`; None: the paper's `TileScorer`
-    band: int | None  # of blended seams, 1: smooth1, k: smooth2k; None: pair energies
     seed: int
 
     def __post_init__(self) -> None:
         if self.side < 2:
             raise BadInput(f"A jigsaw has at least 2 tiles a side, not {self.side}.")
-        if self.temperature.degree:
-            raise BadInput(
-                "Degree violation is a signal of tours; for jigsaws take fixed, global, adaptive or matched."
-            )
 
     @classmethod
     def paper(
@@ -88,33 +106,24 @@ class Jigsaw:
             raise BadInput(f"The paper has jigsaws of {', '.join(map(str, PAPER))} tiles a side, not {side}.")
         anchors, published, end, share, exponential, threshold, boost = PAPER[side]
         epochs = epochs or published
-        base = Temperature(
-            start=1.0 if temperature == "fixed" else 0.5,
-            end=end,
-            epochs=max(round(share * epochs), 1),
-            threshold=threshold,
-            adapt_from=1,
-            product=product,
-            exponential=exponential,
-            linear_in_tau=as_published and not exponential,
-            mean_of_tau=as_published,
-        )
+        shape = Exponential() if exponential else LinearInTau() if as_published else LinearInBeta()
+        combine = Product() if product else MeanTau() if as_published else MeanBeta()
+        start = 1.0 if temperature == "fixed" else 0.5
+        schedule = Anneal(start, end, max(round(share * epochs), 1), shape)
+        ways = tempered(temperature, schedule, LocalTemperature(ExcessEntropy(threshold), boost, combine))
         return cls(
             side=side,
             data=str(data),
             most=None,
             pixels=pixels,
             anchors=anchors,
-            temperature=base.named(temperature, boost),
-            noise=1.0,
+            scorer=ByTile(),
+            relax=GumbelSinkhorn(*ways, iterations=10, noise=1.0, adapt_from=1),
+            seams=BlendedSeams(band),
+            descent=Descent(1e-4, clip=None if as_published else 1.0),
             epochs=epochs,
             batch=32,
             samples=5,
-            rate=1e-4,
-            clip=None if as_published else 1.0,
-            cosine=False,
-            scorer=None,
-            band=band,
             seed=seed,
         )
 
@@ -127,22 +136,21 @@ class Jigsaw:
         Chosen on held-out portraits. beta 1 to 4: soft while the scores find their scale, and at the end soft and hard loss
         agree. No noise: seams leave little to explore.
         """
+        field = LocalTemperature(ExcessEntropy(0.7), 0.2)
+        ways = tempered(temperature, Anneal(1.0, 4.0, epochs, Exponential()), field)
         return cls(
             side=side,
             data=str(data),
             most=None,
             pixels=PICTURE,
             anchors=0,
-            temperature=Temperature(1.0, 4.0, epochs, exponential=True).named(temperature, boost=0.2),
-            noise=0.0,
+            scorer=BySeams(64, layers=side + 1, thumbnail=6),  # news must cross the grid
+            relax=GumbelSinkhorn(*ways, iterations=10, noise=0.0),
+            seams=PairedSeams(),
+            descent=Descent(1e-3, 1.0, Cosine()),
             epochs=epochs,
             batch=32,
             samples=1,
-            rate=1e-3,
-            clip=1.0,
-            cosine=True,
-            scorer=(64, side + 1, 6),  # news must cross the grid
-            band=None,
             seed=seed,
         )
 
@@ -154,51 +162,45 @@ class Jigsaw:
     def tile(self) -> tuple[int, int, int]:
         return 3, self.pixels // self.side, self.pixels // self.side
 
-    def network(self) -> nn.Module:
-        if self.scorer is None:
-            return TileScorer(self.grid.n, self.tile)
-        return SeamScorer(self.grid.n, self.tile, *self.scorer)
-
-    def relax(self) -> GumbelSinkhorn:
-        return self.temperature.relax(iterations=10, noise=self.noise)
-
+    @property
     def loss(self) -> Loss:
-        if self.band is None:
-            return OnPermutation(SeamMisfit(self.grid, self.tile))
-        return Smoothness(self.grid, self.tile, self.band)
+        return self.seams(self.grid, self.tile)
 
-    def descent(self) -> Descent:
-        return Descent(self.rate, self.clip, Cosine() if self.cosine else Steady())
+    def network(self) -> nn.Module:
+        return self.scorer(self.grid.n, self.tile)
 
     def batches(self) -> Batches:
-        train = self._puzzles(self.pictures().train, 1)
+        train = self._puzzles(self.pictures().train, TRAINING)
         return Shuffled(train.items, self.batch, self.seed, train.allowed)
 
     def held_out(self) -> Batches:
-        return self._puzzles(self.pictures().held_out, 2).in_turn(self.batch)
+        return self._puzzles(self.pictures().held_out, HELD_OUT).in_turn(self.batch)
+
+    def test_set(self) -> Batches:
+        return self._puzzles(self.pictures().test, TEST).in_turn(self.batch)
 
     def measures(self, network: nn.Module) -> dict[str, float]:
-        return {"tau": self._measured(network, self._puzzles(self.pictures().held_out, 2))["tau"]}
+        return {"tau": self._measured(network, self._puzzles(self.pictures().held_out, HELD_OUT))["tau"]}
 
     def known(self) -> tuple[Tensor, Tensor | None, Tensor]:
-        given = self._puzzles(self.pictures().held_out, 2)
+        given = self._puzzles(self.pictures().held_out, HELD_OUT)
         return given.items, given.allowed, given.truth
 
     def test(self, network: nn.Module) -> dict[str, float]:
         """Means over the test pictures; `gain` is Kendall tau beyond what the anchors alone give."""
-        return self._measured(network, self._puzzles(self.pictures().test, 3))
+        return self._measured(network, self._puzzles(self.pictures().test, TEST))
 
     def pictures(self) -> Split:
         return read_folder(Path(self.data), self.pixels, self.most)
 
     def _puzzles(self, pictures: Tensor, purpose: int) -> Puzzles:
-        """Training (1), validation (2), test (3): shuffles and anchors are equal for all methods with one seed."""
+        """Shuffles and anchors are equal for all methods with one seed."""
         return puzzles(pictures, self.side, self.anchors, mixed(self.seed, purpose))
 
     @torch.no_grad()
     def _measured(self, network: nn.Module, given: Puzzles) -> dict[str, float]:
         device = next(network.parameters()).device
-        decode, orders = self.relax().decode, []
+        decode, orders = self.relax.decode, []
         for items, allowed in given.in_turn(self.batch):
             orders.append(decode(network(items.to(device)).cpu(), allowed=allowed))
         order, truth = torch.cat(orders), given.truth

@@ -17,7 +17,7 @@ from ..operators.permutation import inverse
 from ..readers.pictures import ENDINGS, read_picture, shown
 
 Pictures = UInt8[Tensor, "pictures height width channels"]
-HELD_OUT, TEST = 100, 195  # pictures, the last ones by name; at most a tenth and a fifth of the folder
+MOST_HELD_OUT, MOST_TEST = 100, 195  # pictures, the last ones by name; at most a tenth and a fifth of the folder
 LEAST = 10  # pictures in a folder, so that there is one to choose by
 
 
@@ -31,7 +31,7 @@ class Split:
 
     @classmethod
     def of(cls, pictures: Pictures) -> Split:
-        test, held_out = min(TEST, len(pictures) // 5), min(HELD_OUT, len(pictures) // 10)
+        test, held_out = min(MOST_TEST, len(pictures) // 5), min(MOST_HELD_OUT, len(pictures) // 10)
         train = len(pictures) - test - held_out
         return cls(pictures[:train], pictures[train : train + held_out], pictures[train + held_out :])
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,16 +11,39 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import BadInput
-from ..learn.batches import Batches, Fresh, Shuffled, mixed
+from ..learn.batches import Batches
 from ..learn.descent import Cosine, Descent, Stairs
 from ..learn.objective import OnPermutation
-from ..networks import TourScorer
-from ..networks.unrolled import UnrolledAnnealer
 from ..relaxations.gumbel_sinkhorn import ColumnSoftmax, GumbelSinkhorn
+from ..relaxations.protocol import Relaxation
 from ..structure.energies import pair_distances, utsp_loss
 from ..structure.losses import tour_length
 from ..tasks.tour import read_cities
-from .training import Temperature
+from ..temperature.local import LocalTemperature, MeanBeta, MeanTau
+from ..temperature.schedules import Anneal, LinearInBeta, LinearInTau
+from ..temperature.signals import DegreeViolation, ExcessEntropy
+from .draws import HELD_OUT, TEST, DrawnAnew, DrawnOnce, drawn
+from .scorers import ByAnnealing, ByScattering
+from .temperatures import tempered
+
+# UTSP's StepLR(20, 0.8) over 300 epochs, by the share of the training that has passed
+UTSP_RATES = Stairs(1 / 15, 0.8)
+
+
+@dataclass(frozen=True)
+class SoftLength:
+    r"""Expected length $\sum_j p_j^T D p_{j+1}$, with UTSP's two penalties; per list.
+
+    `scale` takes the unit square to the coordinates in which lengths are counted; `row_weight` is of the penalty on row sums, and
+    `loop_weight` what a city that follows itself costs, in lengths.
+    """
+
+    scale: float
+    row_weight: float
+    loop_weight: float
+
+    def __call__(self, P: Tensor, items: Tensor) -> Tensor:
+        return utsp_loss(P, self.scale * pair_distances(items), self.row_weight, self.loop_weight)
 
 
 @dataclass(frozen=True)
@@ -35,23 +58,16 @@ class Tour:
     TASK: ClassVar[str] = "tour"
 
     n: int
-    temperature: Temperature
+    scorer: Callable[[int], nn.Module]
+    relax: Relaxation
+    loss: OnPermutation
+    descent: Descent
+    training: DrawnOnce | DrawnAnew
     epochs: int
     batch: int
     samples: int
-    noise: float
-    iterations: int  # of Sinkhorn
-    rate: float
-    stairs: bool  # StepLR: times 0.8 fifteen times; else a cosine to 0
-    instances: int | None  # training instances; None: fresh ones at every step
-    steps: int  # per epoch, with fresh instances
     held_out_instances: int
     test_instances: int
-    hidden: int  # width of the paper's network
-    unrolled: tuple[int, int, int] | None  # steps of our network per first, middle and last level; None: the paper's
-    columns_only: bool  # UTSP: softmax over items, instead of Sinkhorn
-    row_weight: float  # of the penalty on row sums
-    loop_weight: float  # what a city that follows itself costs, in lengths
     scale: float  # unit square to the coordinates in which lengths are counted
     seed: int
 
@@ -70,45 +86,37 @@ class Tour:
         as_published: bool = False,
         batch: int | None = None,
         samples: int = 8,
+        field: LocalTemperature | None = None,
+        adapt_from: int | None = None,
     ) -> Tour:
         """The paper's protocol: GS UTSP with a "fixed" temperature, + TA is "global", + DV-TA is "degree"; or UTSP itself.
 
         `as_published`: linear in tau, mean of tau. Epochs, when cut, cut the schedules with them. The paper does not say the
         temperature of plain GS UTSP: here the first of its schedule, throughout. It says that row sums are penalised, not how
-        much: here as in UTSP.
+        much: here as in UTSP. `field`: what "adaptive" and "matched" go by, instead of entropy with H0 = 0.65 and b_max = 0.1;
+        `adapt_from`: since which epoch, instead of 30 of 300.
         """
         small = n <= 200
         whole, annealed = (300, 200) if small else (500, 300)
         epochs = epochs or whole
         start, end = (1.0, 5.0) if small else (1 / 3.5, 2.0)
-        base = Temperature(
-            start,
-            end,
-            max(1, round(annealed * epochs / whole)),
-            threshold=0.65,
-            adapt_from=round(30 * epochs / whole),
-            linear_in_tau=as_published,
-            mean_of_tau=as_published,
-        )
+        shape, combine = (LinearInTau(), MeanTau()) if as_published else (LinearInBeta(), MeanBeta())
+        schedule = Anneal(start, end, max(1, round(annealed * epochs / whole)), shape)
+        field = field or LocalTemperature(ExcessEntropy(0.65), 0.1, combine)
+        ways = tempered(temperature, schedule, field, LocalTemperature(DegreeViolation(), 0.1, combine))
+        late = round(30 * epochs / whole) if adapt_from is None else adapt_from
         return cls(
             n=n,
-            temperature=base.named("fixed" if utsp else temperature, boost=0.1),
+            scorer=ByScattering(64 if n < 1000 else 128, rescale=2.0),
+            relax=ColumnSoftmax() if utsp else GumbelSinkhorn(*ways, iterations=50, noise=1.0, adapt_from=late),
+            loss=OnPermutation(SoftLength(2.0, 20.0 if small else 10.0, 0.1 if utsp else 0.0)),
+            descent=Descent(3e-3, 1.0, UTSP_RATES),
+            training=DrawnOnce(2000),
             epochs=epochs,
             batch=batch or (128 if small else 8),
             samples=1 if utsp else samples,
-            noise=1.0,
-            iterations=50,
-            rate=3e-3,
-            stairs=True,
-            instances=2000,
-            steps=0,
             held_out_instances=64,
             test_instances=64,
-            hidden=64 if n < 1000 else 128,
-            unrolled=None,
-            columns_only=utsp,
-            row_weight=20.0 if small else 10.0,
-            loop_weight=0.1 if utsp else 0.0,
             scale=2.0,
             seed=seed,
         )
@@ -121,53 +129,38 @@ class Tour:
         temperature were chosen by the hard length on generated instances (n = 50) that no benchmark reports.
         """
         edge = n**-0.5  # about the length of an edge
+        # rows: without it 22 steps learn to leave cities out: 6.7 % becomes 6.9 and 8.1 %, with it 5.5 %;
+        # loops: at 0 a city shared between two neighbouring places is shorter than any tour
+        loss = SoftLength(1.0, row_weight=20.0 * edge, loop_weight=0.7 * edge)
+        field, degree = (LocalTemperature(signal, 0.1) for signal in (ExcessEntropy(0.7), DegreeViolation()))
+        ways = tempered(temperature, Anneal(3.0, 6.0, epochs), field, degree)
         return cls(
             n=n,
-            temperature=Temperature(3.0, 6.0, epochs).named(temperature, boost=0.1),
+            scorer=ByAnnealing((6, 6, 16)),
+            relax=GumbelSinkhorn(*ways, iterations=100, noise=0.0),
+            loss=OnPermutation(loss),
+            descent=Descent(0.02, 1.0, Cosine(warm=0.05)),
+            training=DrawnAnew(steps=15),
             epochs=epochs,
             batch=32,
             samples=1,
-            noise=0.0,
-            iterations=100,
-            rate=0.02,
-            stairs=False,
-            instances=None,
-            steps=15,
             held_out_instances=128,
             test_instances=64,
-            hidden=0,
-            unrolled=(6, 6, 16),
-            columns_only=False,
-            # without it 22 steps learn to leave cities out: 6.7 % becomes 6.9 and 8.1 %, with it 5.5 %
-            row_weight=20.0 * edge,
-            # at 0 a city shared between two neighbouring places is shorter than any tour
-            loop_weight=0.7 * edge,
             scale=1.0,
             seed=seed,
         )
 
     def network(self) -> nn.Module:
-        if self.unrolled is not None:
-            return UnrolledAnnealer(self.unrolled)
-        return TourScorer(self.n, self.hidden, rescale=self.scale)
-
-    def relax(self) -> ColumnSoftmax | GumbelSinkhorn:
-        return ColumnSoftmax() if self.columns_only else self.temperature.relax(self.iterations, self.noise)
-
-    def loss(self) -> OnPermutation:
-        return OnPermutation(partial(soft_length, self.scale, self.row_weight, self.loop_weight))
-
-    def descent(self) -> Descent:
-        # UTSP's StepLR(20, 0.8) over 300 epochs, by the share of the training that has passed
-        return Descent(self.rate, 1.0, Stairs(1 / 15, 0.8) if self.stairs else Cosine(warm=0.05))
+        return self.scorer(self.n)
 
     def batches(self) -> Batches:
-        if self.instances is None:
-            return Fresh(lambda generator: self._draw(self.batch, generator), self.steps, mixed(self.seed, 1))
-        return Shuffled(self.cities(self.instances, 1), min(self.batch, self.instances), self.seed)
+        return self.training(self._draw, self.batch, self.seed)
 
     def held_out(self) -> Tensor:
-        return self.cities(self.held_out_instances, 2)
+        return drawn(self._draw, self.held_out_instances, self.seed, HELD_OUT)
+
+    def test_set(self) -> Tensor:
+        return drawn(self._draw, self.test_instances, self.seed, TEST)
 
     def measures(self, network: nn.Module) -> dict[str, float]:
         return {}  # the held-out loss is the mean length
@@ -178,7 +171,7 @@ class Tour:
 
     def test(self, network: nn.Module) -> dict[str, float]:
         """Mean length on unseen instances, and nearest neighbour's on the same."""
-        cities = self.cities(self.test_instances, 3)
+        cities = self.test_set()
         nearest = tour_length(ordered(cities, nearest_neighbour(cities)))
         length = tour_length(ordered(cities, self.order(network, cities)))
         return {
@@ -191,12 +184,8 @@ class Tour:
     def order(self, network: nn.Module, cities: Tensor, batch: int = 32) -> Tensor:
         """One forward pass and an assignment."""
         device = next(network.parameters()).device
-        decode = self.relax().decode
+        decode = self.relax.decode
         return torch.cat([decode(network(part.to(device))).cpu() for part in cities.split(batch)])
-
-    def cities(self, count: int, purpose: int) -> Tensor:
-        """Training (1), validation (2) and test (3) instances are different draws; equal for all methods with one seed."""
-        return self._draw(count, torch.Generator().manual_seed(mixed(self.seed, purpose)))
 
     def _draw(self, count: int, generator: torch.Generator) -> Tensor:
         return torch.rand(count, self.n, 2, generator=generator)
@@ -206,15 +195,10 @@ class Tour:
         points = read_cities(path).points
         if points is None:
             raise BadInput(f"{Path(path).name} has distances but no coordinates, and the network sees coordinates.")
-        if self.unrolled is None and len(points) != self.n:
+        if not isinstance(self.scorer, ByAnnealing) and len(points) != self.n:
             raise BadInput(f"The network orders {self.n} cities, but {Path(path).name} has {len(points)}.")
         low, high = points.amin(0), points.amax(0)
         return ((points - low) / (high - low).max().clamp_min(1e-12)).float().unsqueeze(0)
-
-
-def soft_length(scale: float, row_weight: float, loop_weight: float, P: Tensor, items: Tensor) -> Tensor:
-    r"""Expected length $\sum_j p_j^T D p_{j+1}$, with UTSP's two penalties; per list."""
-    return utsp_loss(P, scale * pair_distances(items), row_weight, loop_weight)
 
 
 def ordered(cities: Tensor, order: Tensor) -> Tensor:
