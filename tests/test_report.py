@@ -234,7 +234,7 @@ def test_the_page_holds_all_figures_and_nothing_from_outside(made):
 
 
 def test_failed_runs_are_named(made):
-    assert "sorting-ffffffffffff: RuntimeError: out of <luck>" in made.markdown
+    assert "sorting-ffffffffffff: RuntimeError: out of &lt;luck&gt;" in made.markdown
     assert "out of &lt;luck&gt;" in made.html
 
 

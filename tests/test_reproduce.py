@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, make_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from typer.testing import CliRunner
 
 from unshuffle.cli.common import build
 from unshuffle.paper.executor import Local, not_yet_computed
-from unshuffle.paper.run import Means, Outcome, Planned, Training, Unfinished, carry_out, compact
+from unshuffle.paper.lock import held
+from unshuffle.paper.run import Busy, Means, Outcome, Planned, Training, Unfinished, carry_out, compact, result_of
 from unshuffle.paper.sorting import BUDGETS, sorting
 from unshuffle.paper.store import Place, Result, Store
 from unshuffle.paper.tables import TABLES, Wanted
@@ -237,6 +239,57 @@ def test_failures_and_deaths_are_kept_and_stop_nothing(tmp_path):
     assert [p.run.seed for p in not_yet_computed(runs, store, retry=True)] == [1, 2]
 
 
+def test_two_processes_on_one_store_compute_a_run_once(tmp_path):
+    """The second finds it taken, comes back, and gets the first one's result."""
+    store, one = Store(tmp_path / "store"), planned(Trial(0, str(tmp_path)))
+    with held(store.lock("trial", one.key)) as mine:
+        assert mine
+        with pytest.raises(Busy):
+            carry_out(one, store, None, None, None)
+        assert times(tmp_path, 0) == []
+    first = carry_out(one, store, None, None, None)
+    assert len(times(tmp_path, 0)) == 1
+    assert not (store.folder / "unfinished").exists()
+    assert list(store) == [first]
+
+
+def test_a_result_that_was_written_while_we_waited_is_taken(tmp_path, monkeypatch):
+    store, one = Store(tmp_path / "store"), planned(Trial(0, str(tmp_path)))
+    theirs = result_of(one, 1.0, Outcome({"tau": 0.25}), None, None)
+
+    @contextmanager
+    def late(path: Path):
+        store.write(theirs)
+        yield True
+
+    monkeypatch.setattr("unshuffle.paper.run.held", late)
+    assert carry_out(one, store, None, None, None) == theirs
+    assert times(tmp_path, 0) == []
+
+
+def test_the_lock_of_a_dead_process_expires_and_that_of_a_living_one_does_not(tmp_path):
+    lock = tmp_path / "unfinished" / "one.lock"
+    lock.parent.mkdir()
+    lock.touch()
+    os.utime(lock, (time.time() - 120, time.time() - 120))
+    with held(lock) as mine:
+        assert mine
+    with held(lock, beat=0.02, stale=0.2) as mine:
+        time.sleep(0.5)
+        with held(lock, stale=0.2) as second:
+            assert (mine, second) == (True, False)
+
+
+def test_failed_runs_are_an_exit_code(tmp_path, monkeypatch):
+    monkeypatch.setattr("unshuffle.paper.checks.mask_only_tau", lambda n, k: 1 / 0)
+    monkeypatch.setattr("unshuffle.paper.executor.Local.__call__", lambda self, runs, store, tell: [
+        tell(one, carry_out(one, store, None, None, None)) for one in runs
+    ] and 0)  # fmt: skip
+    done = reproduce("mask-only", "--scale", "smoke", "--store", tmp_path)
+    assert done.exit_code == 1
+    assert "ZeroDivisionError" in done.output
+
+
 def test_a_time_limit_leaves_the_rest_for_later(tmp_path):
     runs = [planned(Trial(seed, str(tmp_path))) for seed in range(3)]
     assert Local(limit=-1.0)(runs, Store(tmp_path / "store"), lambda *_: None) == 3
@@ -297,6 +350,29 @@ def test_bad_input_is_one_sentence(arguments, words, tmp_path):
     done = reproduce(*arguments, "--store", tmp_path)
     assert done.exit_code == 2
     assert words in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [({"scale": "huge"}, "of the scale 'huge'"), ({"tau": "high"}, "is not a result"), ({"column": "many"}, None)],
+)
+def test_results_that_make_no_sense_are_told_in_one_sentence(changed, words, tmp_path):
+    place = replace(PLACE, **{k: v for k, v in changed.items() if k != "tau"})
+    Store(tmp_path).write(Result("t", "k", {}, 0, (place,), 1.0, {"tau": changed.get("tau", 0.5)}, {}, {}))
+    done = CliRunner().invoke(build("report"), ["report", "--store", str(tmp_path), "--out", str(tmp_path / "out")])
+    assert done.exit_code == (2 if words else 0), done.output
+    assert (words or "") in done.stderr
+    assert not isinstance(done.exception, ValueError)
+
+
+def test_names_in_results_are_harmless(tmp_path):
+    place = replace(PLACE, column="<b>7</b>", section="\x1b[31m[0, 1]")
+    Store(tmp_path).write(Result("t", "k", {}, 0, (place,), 1.0, {}, {}, {}, error="\x1b]0;title\x07 <script>"))
+    done = CliRunner().invoke(build("report"), ["report", "--store", str(tmp_path), "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    for file in (tmp_path / "out").iterdir():
+        assert "\x1b" not in (text := file.read_text())
+        assert "<script" not in text or file.suffix == ".tex"
 
 
 def test_a_damaged_result_is_named(tmp_path):

@@ -59,8 +59,8 @@ def reproduce(
 ) -> None:
     """Compute a table of the paper, ours beside the paper's.
 
-    Every run is a file in the store, so an interrupted table goes on where it stopped. Failed runs are kept with their
-    error and stop nothing.
+    Every run is a file in the store, so an interrupted table goes on where it stopped, and several processes can work on
+    one store. Failed runs are kept with their error and stop nothing; at the end the exit code is 1.
 
     Example: unshuffle reproduce sorting --scale smoke --store runs
     """
@@ -92,9 +92,11 @@ def reproduce(
         else:
             undone = Local(workers, device, limit)(missing, results, shown.tell)
     not_yet_computed(planned, results, retry=False)  # runs that stand in several tables are noted in each
-    _show(names, planned, results, undone, as_json, quiet)
+    failed = _show(names, planned, results, undone, as_json, quiet)
     if undone:
         raise typer.Exit(INTERRUPTED)
+    if failed:
+        raise typer.Exit(1)
 
 
 def _numbers(text: str) -> tuple[int, ...]:
@@ -132,7 +134,8 @@ class _Progress:
             self.bar.console.print(line, markup=False, soft_wrap=True)
 
 
-def _show(names: list[str], planned: list[Planned], store: Store, undone: int, as_json: bool, quiet: bool) -> None:
+def _show(names: list[str], planned: list[Planned], store: Store, undone: int, as_json: bool, quiet: bool) -> int:
+    """Returns how many runs failed."""
     from ..report.summary import reported, table
 
     names = [name for name in names if name in reported()]
@@ -161,6 +164,7 @@ def _show(names: list[str], planned: list[Planned], store: Store, undone: int, a
             console.print(f"Failed: {result.task}-{result.key}: {result.error}", markup=False, soft_wrap=True)
         if undone:
             console.print(f"{undone} runs are left: the same command goes on with them.")
+    return len(failed)
 
 
 def _tables(name: str, results: list[Result]) -> list[Table]:

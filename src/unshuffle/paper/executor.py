@@ -15,9 +15,10 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
-from .run import Outcome, Planned, Unfinished, carry_out, keep, result_of
+from .run import Busy, Outcome, Planned, Unfinished, carry_out, keep, result_of
 from .store import Result, Store
 
+POLL = 0.5  # seconds, when another process is at the same run
 DEATHS = 2  # of the process a run was in, before the run is given up: once may be another's fault
 
 
@@ -51,6 +52,9 @@ class Local:
                         tell(one, future.result())
                     except Unfinished:
                         undone += 1
+                    except Busy:  # its result comes from elsewhere, or it is ours when that process is gone
+                        waiting.append(one)
+                        time.sleep(POLL)
                     except BrokenProcessPool:  # killed, or out of memory; every run in the pool ends like this
                         broken = True
                         deaths[one.key] += 1

@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 from .. import __version__
 from ..recipes.settings import essential, plain
 from ..recipes.training import BestHeldOut, LastByTest, Recipe, train
+from .lock import held
 from .store import Place, Result, Store, key_of, same
 
 Scale = Literal["smoke", "cpu", "paper"]
@@ -24,6 +25,10 @@ KEPT = ("epoch", "loss", "held_out", "tau", "row_entropy_mean", "beta_mean", "be
 
 class Unfinished(Exception):
     """Stopped by Ctrl-C or a time limit: no result, and the next call goes on from the last checkpoint."""
+
+
+class Busy(Exception):
+    """Another process is computing this run."""
 
 
 @dataclass(frozen=True)
@@ -122,9 +127,17 @@ def compact(history: list[dict[str, Any]], most: int = 60) -> dict[str, list[flo
 
 
 def carry_out(planned: Planned, store: Store, device: str | None, deadline: float | None, commit: str | None) -> Result:
-    """Compute a run and write its result. `Unfinished` leaves nothing but checkpoints."""
-    result = computed(planned, store.work_folder(planned.run.task, planned.key), device, deadline, commit)
-    keep(result, store)
+    """Compute a run and write its result, unless somebody else did so or is at it (`Busy`). `Unfinished` leaves checkpoints."""
+    task, key = planned.run.task, planned.key
+    before = store.read(task, key)
+    with held(store.lock(task, key)) as mine:
+        if not mine:
+            raise Busy(f"{task}-{key}")
+        after = store.read(task, key)
+        if after is not None and after != before:  # written while we came for the lock
+            return after
+        result = computed(planned, store.work_folder(task, key), device, deadline, commit)
+        keep(result, store)
     return result
 
 

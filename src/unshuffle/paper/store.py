@@ -113,14 +113,35 @@ class Store:
         """Where a run keeps its checkpoints while it is not finished."""
         return self.folder / "unfinished" / f"{task}-{key}"
 
+    def lock(self, task: str, key: str) -> Path:
+        """There while a process computes the run."""
+        return self.folder / "unfinished" / f"{task}-{key}.lock"
+
 
 def _read(path: Path) -> Result:
     try:
-        contents = json.loads(path.read_text())
+        contents = _printable(json.loads(path.read_text()))
         places = tuple(Place(**place) for place in contents.pop("places"))
-        return Result(**contents, places=places)
-    except (ValueError, TypeError, KeyError) as error:
+        result = Result(**contents, places=places)
+        numbers = [*result.metrics.values(), result.seconds, *(v for line in result.history.values() for v in line)]
+        if not all(isinstance(v, (int, float)) for v in numbers):
+            raise ValueError("a metric that is no number")
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise BadInput(f"{path} is not a result of `unshuffle reproduce`: move it away.") from error
+    if unknown := {place.scale for place in places} - set(SCALES):
+        raise BadInput(f"{path} is of the scale {min(unknown)!r}, which is none of {', '.join(SCALES)}: move it away.")
+    return result
+
+
+def _printable(contents: Any) -> Any:
+    """Without control characters: names and errors end up on screens."""
+    if isinstance(contents, dict):
+        return {_printable(name): _printable(value) for name, value in contents.items()}
+    if isinstance(contents, list):
+        return [_printable(value) for value in contents]
+    if isinstance(contents, str):
+        return "".join(c if c.isprintable() else " " for c in contents)
+    return contents
 
 
 def _text(result: Result) -> str:

@@ -80,7 +80,7 @@ def draw_curves(results: Sequence[Result], across: str, title: str) -> Figure | 
     for result in results:
         for p in result.places:
             wanted = p.table == "sorting" and p.row in COLOURS and {"tau", across} <= set(result.history)
-            if wanted and (across == "epoch" or p.row != "strong recipe"):
+            if wanted and p.column.isdigit() and (across == "epoch" or p.row != "strong recipe"):
                 lines.setdefault((p.section, int(p.column)), []).append((p.row, result.history))
     hard = {key: found for key, found in lines.items() if len({row for row, _ in found} - {"strong recipe"}) > 1}
     sizes = sorted({n for _, n in hard})[-2:]

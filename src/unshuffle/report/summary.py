@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -146,5 +147,8 @@ def _place(column: str, published: list[str]) -> tuple[float, str]:
 
 
 def _number(column: str) -> float:
-    """The last number in it: 256 x 100 is larger than 256 x 50, and 64 x 300 larger still."""
-    return float(column.split()[-1])
+    """The last number in it: 256 x 100 is larger than 256 x 50, and 64 x 300 larger still; words come last."""
+    try:
+        return float(column.split()[-1])
+    except (ValueError, IndexError):
+        return math.inf

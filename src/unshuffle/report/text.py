@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from html import escape
 
 from .grid import COMPARISON_HEAD, comparisons, cuts, grids
 from .pairs import WEAK
@@ -29,7 +30,7 @@ def markdown(tables: Iterable[Table], about: Sequence[str]) -> str:
             parts += [WEAK, _markdown(COMPARISON_HEAD, lines)]
         if table.missing:
             parts.append("Not run: " + "; ".join(table.missing) + ".")
-    return "\n\n".join(parts) + "\n"
+    return escape("\n\n".join(parts), quote=False) + "\n"
 
 
 def _markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
