@@ -21,8 +21,8 @@ import torch
 from unshuffle.metrics import direct_accuracy, neighbour_accuracy, order_tau, perfect_accuracy
 from unshuffle.operators.permutation import inverse
 from unshuffle.readers.pictures import read_picture
-from unshuffle.solve.grid.affinity import Affinities
-from unshuffle.solve.grid.reassembly import Rounds
+from unshuffle.solve.grid.evidence import Evidence
+from unshuffle.solve.grid.reassembly import Effort
 from unshuffle.solve.grid.solver import solve_grid
 from unshuffle.structure.layouts import Grid
 from unshuffle.tasks.jigsaw import as_float, at_border, cut, identical, reassemble, seam_costs
@@ -75,10 +75,10 @@ def one(path: Path, columns: int, rows: int, seed: int) -> dict:
     seconds, core_seconds = time.perf_counter() - began, time.process_time() - worked
     group = torch.from_numpy(identical(tiles))
     seams = seam_costs(as_float(tiles))
-    cost = (seams.right.double(), seams.below.double())
+    cost = Evidence.of((seams.right.double(), seams.below.double()), grid)
     with Watch() as watch:
-        plain = solve_grid(grid, cost, generator=torch.Generator().manual_seed(0), watch=watch, rounds=Rounds(most=0))
-    belief = Affinities.of(cost, (grid.height, grid.width))
+        plain = solve_grid(grid, cost, generator=torch.Generator().manual_seed(0), watch=watch, effort=Effort(most=0))
+    belief = cost.belief
     gap = found.energy - float(grid.energy(truth, cost))
     right = group[found.order] == group[truth]
     return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,12 +15,17 @@ from hypothesis import strategies as st
 
 import unshuffle as us
 from unshuffle.operators.permutation import inverse
-from unshuffle.solve.grid import crystal, dense, regrow, segments
+from unshuffle.solve.grid import crystal, dense, regrow, segments, solver
 from unshuffle.solve.grid.affinity import Affinities
-from unshuffle.solve.grid.reassembly import Reassembly, Rounds, fill
-from unshuffle.solve.grid.solver import place_confidence, polish_grid
+from unshuffle.solve.grid.evidence import Evidence
+from unshuffle.solve.grid.frame import Frame
+from unshuffle.solve.grid.reassembly import Effort, Reassembly, fill
+from unshuffle.solve.grid.seams import NO_MASK, SIDES, Bonds, SeamScores
+from unshuffle.solve.grid.solver import place_confidence
+from unshuffle.solve.warm import POWERS
 from unshuffle.structure.layouts import Grid, Path
 from unshuffle.structure.seams import affinity
+from unshuffle.watch import Watch
 
 
 def puzzle(
@@ -130,14 +136,36 @@ def test_forbidden_pairs_are_kept():
     assert allowed[s.best_order, torch.arange(16)].all()
 
 
-def test_a_start_is_used():
-    """Costs that cannot tell a layout from the same one turned: the start decides."""
-    right, below, truth = puzzle(5, 5)
+@pytest.mark.parametrize("shift", [(0, 0), (2, 3), (4, 1)])
+def test_a_start_is_used(shift):
+    """On a torus of equal seams every shift of the picture costs the same: the start alone decides which one it is."""
+    tiles = torch.randperm(25, generator=torch.Generator().manual_seed(3)).reshape(5, 5)
+    right, below = torch.ones(25, 25), torch.ones(25, 25)
+    right[tiles, tiles.roll(-1, 1)] = below[tiles, tiles.roll(-1, 0)] = 0.3
+    wanted = tiles.roll(shift, (0, 1)).reshape(-1)
     scores = torch.zeros(25, 25)
-    scores[truth, torch.arange(25)] = 5.0
+    scores[wanted, torch.arange(25)] = 5.0
     s = us.solve(us.Grid(5, 5), cost=(right, below), init=scores)
+    assert s.order.tolist() == wanted.tolist()
+
+
+def test_runs_agree_if_they_end_at_the_same_picture(monkeypatch):
+    """Two starts that differ, each with another block in the wrong place: reassembly mends both."""
+    right, below, truth = puzzle(8, 8)
+    starts = []
+    for y, x in ((0, 0), (4, 4)):
+        tiles = truth.reshape(8, 8).clone()
+        tiles[y : y + 2, x : x + 2], tiles[y + 2 : y + 4, x : x + 2] = (
+            tiles[y + 2 : y + 4, x : x + 2].clone(),
+            tiles[y : y + 2, x : x + 2].clone(),
+        )
+        starts.append(tiles.reshape(-1).numpy())
+    monkeypatch.setattr(solver, "_on_torus", lambda *_: starts)
+    s = us.solve(us.Grid(8, 8), cost=(right, below))
     assert s.order.tolist() == truth.tolist()
-    assert any(step.stage == "from scores" for step in s.history)
+    assert s.agreement == 1.0
+    as_they_are = {"generator": torch.Generator().manual_seed(0), "watch": Watch(), "effort": Effort(most=0)}
+    assert solver.solve_grid(Grid(8, 8), Evidence.of((right, below), Grid(8, 8)), **as_they_are).agreement == 0.5
 
 
 def test_time_limit_and_callback_return_the_best_so_far():
@@ -172,7 +200,8 @@ def test_polish_is_never_worse_and_mends_swaps_and_shifts():
     block = truth.reshape(6, 7).clone()
     block[0:2, 0:2], block[3:5, 4:6] = block[3:5, 4:6].clone(), block[0:2, 0:2].clone()
     orders = torch.stack((swapped, shifted, block.reshape(-1), torch.arange(42)))
-    polished = polish_grid(orders, cost, 6, 7)
+    belief = Affinities.of(cost, (6, 7))
+    polished = segments.improve_grid(orders, cost, belief.glue, belief.bonds)
     assert polished[:3].tolist() == [truth.tolist()] * 3
     assert (layout.energy(polished, cost) <= layout.energy(orders, cost) + 1e-9).all()
     assert [sorted(p) for p in polished.tolist()] == [list(range(42))] * 4
@@ -211,17 +240,15 @@ def random_scores(n, seed):
 def test_moves_keep_permutations_and_never_lose(h, w, seed):
     n = h * w
     right, below, order = random_scores(n, seed)
-    bonds = dense.Bonds.of(right, below, 4)
-    moved = segments.shift_segments(order, (h, w), (right, below), (right, below), bonds)
+    bonds, seams = Bonds.of(right, below, 4), SeamScores(right, below, h, w)
+    moved = segments.shift_segments(order, seams, seams, bonds)
     assert sorted(moved.tolist()) == list(range(n))
     assert score_of(moved, (h, w), right, below) >= score_of(order, (h, w), right, below) - 1e-4
     twisted = moved.copy()
-    segments.unwind(twisted, h, w, right, below, 0.0)
+    segments.unwind(twisted, seams, 0.0)
     assert sorted(twisted.tolist()) == list(range(n))
     assert score_of(twisted, (h, w), right, below) >= score_of(moved, (h, w), right, below) - 1e-4
-    assert segments.total_score(order, h, w, right, below) == pytest.approx(
-        score_of(order, (h, w), right, below), abs=1e-3
-    )
+    assert segments.total_score(order, seams) == pytest.approx(score_of(order, (h, w), right, below), abs=1e-3)
 
 
 @settings(max_examples=25, deadline=None)
@@ -230,12 +257,10 @@ def test_growth_by_segments_places_every_tile_at_most_once(h, w, least, loops, s
     rng = np.random.default_rng(seed)
     n = h * w
     right, below = rng.random((n, n), np.float32) ** 2, rng.random((n, n), np.float32) ** 2
-    belief = Affinities(right, below, dense.Bonds.of(right, below, 5), (h, w), (right, below))
+    belief = Affinities(right, below, Bonds.of(right, below, 5), (h, w), (right, below))
     order = rng.permutation(n)
-    label = segments.segments(order, h, w, right, below, least, loops)
-    board = regrow.regrow_by_segments(
-        order, h, w, right, below, belief.bonds.partner, belief.bonds.strength, label, segments.NO_MASK, 0.1
-    )
+    label = segments.segments(order, belief.glue, least, loops)
+    board = regrow.regrow_by_segments(order, belief.glue, belief.bonds, label, NO_MASK, 0.1)
     placed = board[board >= 0]
     assert len(set(placed.tolist())) == len(placed) >= np.bincount(label).max()
     full = fill(board, belief)
@@ -250,7 +275,7 @@ def test_a_screw_is_unwound(columns_first):
     belief = Affinities.of((right, below), (4, 5))
     screw = truth.reshape(4, 5).T.reshape(-1).roll(1).reshape(5, 4).T.reshape(-1) if columns_first else truth.roll(1)
     order = screw.numpy().copy()
-    segments.unwind(order, 4, 5, belief.right, belief.below, 0.3)
+    segments.unwind(order, belief.glue, 0.3)
     assert order.tolist() == truth.tolist()
 
 
@@ -273,7 +298,7 @@ def test_no_band_is_left_that_turned_would_score_more(h, w, seed):
     n = h * w
     right, below, order = random_scores(n, seed)
     turned = order.copy()
-    gain = segments._turn_bands(turned, h, w, right, below, 1e-4)
+    gain = segments.turn_bands(turned, SeamScores(right, below, h, w), 1e-4)
     score = score_of(turned, (h, w), right, below)
     assert sorted(turned.tolist()) == list(range(n))
     assert gain == pytest.approx(score - score_of(order, (h, w), right, below), abs=1e-3)
@@ -285,7 +310,7 @@ def test_only_a_window_is_taken_apart():
     tiles = truth.reshape(20, 20).clone()
     tiles[3:5, 3:5], tiles[6:8, 3:5] = tiles[6:8, 3:5].clone(), tiles[3:5, 3:5].clone()
     belief = Affinities.of((right, below), (20, 20))
-    search = Reassembly(tiles.reshape(-1).numpy(), belief, np.random.default_rng(0), Rounds(most=1))
+    search = Reassembly(tiles.reshape(-1).numpy(), belief, np.random.default_rng(0), Effort(most=1))
     search.order = tiles.reshape(-1).numpy()  # before any block was shifted back
     for _ in range(20):
         cells = search._held(np.arange(400))[search.order].reshape(20, 20)
@@ -302,7 +327,7 @@ def test_blocks_beside_their_place_find_it():
     tiles = truth.reshape(8, 8).clone()
     tiles[0:3, 0:3], tiles[4:7, 5:8] = tiles[4:7, 5:8].clone(), tiles[0:3, 0:3].clone()
     belief = Affinities.of((right, below), (8, 8))
-    search = Reassembly(tiles.reshape(-1).numpy(), belief, np.random.default_rng(0), Rounds(most=5))
+    search = Reassembly(tiles.reshape(-1).numpy(), belief, np.random.default_rng(0), Effort(most=5))
     search.advance(5)
     assert search.order.tolist() == truth.tolist()
 
@@ -314,12 +339,10 @@ def test_a_picture_regrows_from_the_piece_that_is_left():
     order[2:5, 2:5] = tiles[2:5, 2:5]
     order[order < 0] = np.setdiff1d(np.random.default_rng(1).permutation(64), order)
     b = Affinities.of((right, below), (8, 8))
-    label = segments.segments(order.reshape(-1), 8, 8, b.right, b.below, 0.5, True)
+    label = segments.segments(order.reshape(-1), b.glue, 0.5, True)
     assert (label[tiles[2:5, 2:5]] == label[tiles[2, 2]]).all()
     assert len(set(label.tolist())) == 64 - 9 + 1
-    board = regrow.regrow_by_segments(
-        order.reshape(-1), 8, 8, b.right, b.below, b.bonds.partner, b.bonds.strength, label, segments.NO_MASK, 0.1
-    )
+    board = regrow.regrow_by_segments(order.reshape(-1), b.glue, b.bonds, label, NO_MASK, 0.1)
     assert board.tolist() == truth.tolist()
 
 
@@ -331,9 +354,9 @@ def test_a_piece_beside_its_place_moves_the_frame():
     order[0:5, 0:6] = tiles[3:8, 3:9]
     order[order < 0] = np.setdiff1d(np.random.default_rng(1).permutation(72), order)
     b = Affinities.of((right, below), (8, 9))
-    label = segments.segments(order.reshape(-1), 8, 9, b.right, b.below, 0.5, True)
-    grown = (order.reshape(-1), 8, 9, b.right, b.below, b.bonds.partner, b.bonds.strength, label)
-    assert regrow.regrow_by_segments(*grown, segments.NO_MASK, 0.1).tolist() == truth.tolist()
+    label = segments.segments(order.reshape(-1), b.glue, 0.5, True)
+    grown = (order.reshape(-1), b.glue, b.bonds, label)
+    assert regrow.regrow_by_segments(*grown, NO_MASK, 0.1).tolist() == truth.tolist()
     anywhere = np.ones((72, 72), dtype=np.bool_)  # a mask speaks of cells: the frame stays
     assert regrow.regrow_by_segments(*grown, anywhere, 0.1).reshape(8, 9)[0, 0] == tiles[3, 3]
 
@@ -341,14 +364,16 @@ def test_a_piece_beside_its_place_moves_the_frame():
 def test_the_rest_is_annealed_around_what_has_regrown(monkeypatch):
     right, below, truth = puzzle(8, 8)
     b = Affinities.of((right, below), (8, 8))
+    frame = Frame.of(b, (right, below))
     order = np.random.default_rng(1).permutation(64)
     monkeypatch.setattr(Reassembly, "_shifted", lambda _self, order, passes=0: order)
-    search = Reassembly(order, b, np.random.default_rng(0), Rounds(most=3, anneal_every=3), cost=(right, below))
+    search = Reassembly(order, b, np.random.default_rng(0), Effort(most=3, anneal_every=3), frame=frame)
     board = np.full(64, -1)
     board[9:12] = truth[9:12]
     assert search._annealed(board).tolist() == truth.tolist()
     assert [search._anneals for search.round in (1, 2, 3)] == [False, False, True]
-    masked = Reassembly(order, b, np.random.default_rng(0), Rounds(), np.ones((64, 64), dtype=np.bool_), (right, below))
+    anywhere = np.ones((64, 64), dtype=np.bool_)
+    masked = Reassembly(order, b, np.random.default_rng(0), Effort(), allowed=anywhere, frame=frame)
     assert not any(masked._anneals for masked.round in (1, 2, 3))  # a torus knows nothing of cells
 
 
@@ -359,14 +384,14 @@ def test_lists_hold_what_whole_matrices_would():
     b = Affinities.of((right, below), shape)
     board = np.full(n, -1)
     board[7] = 3
-    run = crystal.Lists(board, 7, shape, crystal.Advance(decided=0.0))
+    run = crystal.Lists(board, 7, shape, replace(crystal.IN_LISTS, decided=0.0))
     for step in range(12):
         P = np.zeros((n, n))
-        P[np.repeat(np.arange(n), np.diff(run.first)), run.cell] = run.share
+        P[np.repeat(np.arange(n), np.diff(run.shares.first)), run.shares.cell] = run.shares.value
         beta, v = run.beta, run.column.copy()
         Q = 0.5 * P
         Q[3, 7] += 4.0
-        for side, (dy, dx) in enumerate(dense.SIDES):
+        for side, (dy, dx) in enumerate(SIDES):
             for i in range(n):
                 for k, a in zip(b.bonds.partner[side, i], b.bonds.strength[side, i], strict=True):
                     kept = np.where(a * P[k] < crystal.LEAST, 0, a * P[k]) if a >= crystal.LEAST else 0 * P[k]
@@ -379,7 +404,7 @@ def test_lists_hold_what_whole_matrices_would():
         expected = K * v / (K @ v)[:, None]
         expected[expected < crystal.LEAST] = 0
         found = np.zeros((n, n))
-        found[np.repeat(np.arange(n), np.diff(run.first)), run.cell] = run.share
+        found[np.repeat(np.arange(n), np.diff(run.shares.first)), run.shares.cell] = run.shares.value
         listed = found > 0
         assert found[listed] == pytest.approx(expected[listed], rel=1e-4), step
         assert (expected[~listed & (Q > 0)] == 0).all()
@@ -401,7 +426,7 @@ def test_a_round_that_gains_is_kept(monkeypatch):
     b = Affinities.of((right, below), (5, 5))
     monkeypatch.setattr(Reassembly, "_shifted", lambda _self, order, passes=0: order)
     monkeypatch.setattr(Reassembly, "_regrown", lambda _self, _local: truth.numpy())
-    search = Reassembly(np.arange(25), b, np.random.default_rng(0), Rounds(most=3))
+    search = Reassembly(np.arange(25), b, np.random.default_rng(0), Effort(most=3))
     search.advance(5)
     assert search.order.tolist() == truth.tolist()
     assert (search.round, search.last_success) == (3, 1)
@@ -418,7 +443,7 @@ def test_the_kind_of_round_that_succeeds_is_tried_more_often(monkeypatch):
 
     monkeypatch.setattr(Reassembly, "_shifted", lambda _self, order, passes=0: order)
     monkeypatch.setattr(Reassembly, "_regrown", regrown)
-    Reassembly(np.arange(25), b, np.random.default_rng(0), Rounds(most=100, patience=100)).advance(100)
+    Reassembly(np.arange(25), b, np.random.default_rng(0), Effort(most=100, patience=100)).advance(100)
     assert sum(tried[20:]) > 60
     assert not all(tried[20:])  # the other kind is not given up
 
@@ -434,26 +459,12 @@ def test_both_paths_of_a_step_agree(torus, shape):
     soft /= soft.sum(1, keepdims=True)
     bias = 0.1 * rng.random((n, n)).astype(np.float32)
     results = []
-    numbers = np.array([1.01, 25.0, 0.5, 0.0])
-    for run in (dense._run, dense._run_sparse):
+    pace = dense.Pace(1.01, 25.0, 0.5, 0.0, 5)
+    for kernel in (dense.anneal, dense.anneal_sparse):
         P, g = soft.copy(), np.zeros(n, np.float32)
         beta, entropy, done = np.array([2.0]), np.ones(1), np.zeros(1, np.bool_)
-        run(
-            P,
-            g,
-            bias,
-            belief.bonds.partner,
-            belief.bonds.strength,
-            *shape,
-            torus,
-            numbers,
-            5,
-            3,
-            beta,
-            entropy,
-            done,
-            dense.POWERS,
-        )
+        run = dense.Run(P, g, bias, beta, entropy, done)
+        kernel(run, belief.bonds, dense.Board(*shape, torus), pace, 3, POWERS)
         results.append((P, g, entropy[0], beta[0]))
     for a, b in zip(*results, strict=True):
         assert a == pytest.approx(b, abs=2e-5)

@@ -26,6 +26,12 @@ class Step:
     """The expected energy of the best soft run, or that of the best order so far; NaN where neither is known."""
     entropy: float
     """Mean entropy of an item, from 0 (decided) to 1 (anywhere)."""
+    done: float = float("nan")
+    """How much of the stage is done, 0 to 1, where that can be known."""
+
+
+class Stopped(Exception):
+    """Raised inside a stage that has nothing to show before its end, when the watch says to stop."""
 
 
 class Watch:
@@ -56,8 +62,9 @@ class Watch:
         beta: float = 0.0,
         energy: float = float("nan"),
         entropy: float = float("nan"),
+        done: float = float("nan"),
     ) -> bool:
-        step = Step(self.seconds, stage, float(beta), float(energy), float(entropy))
+        step = Step(self.seconds, stage, float(beta), float(energy), float(entropy), float(done))
         self.history.append(step)
         if self.callback is not None and self.callback(step) is False:
             self.status = "interrupted"

@@ -43,23 +43,11 @@ def solve(
         >>> points = torch.rand(50, 2)
         >>> us.solve(us.Cycle(50), cost=torch.cdist(points, points)).order
     """
-    from dataclasses import replace
-
-    import torch
-
-    from ..compute.threads import small_steps
-    from ..errors import whole
     from ..watch import Watch
-    from . import checks, exact
-    from .kinds import method_for, tried_all
+    from . import checks
+    from .kinds import method_for, solved
 
     method, given, n = method_for(problem, cost, items)
-    mask, start, runs = checks.mask(allowed, n), checks.start(init, n), checks.count(runs)
-    options = {"allowed": mask, "generator": torch.Generator().manual_seed(whole("seed", seed, 0))}
-    with Watch(checks.limit(time_limit), callback) as watch, torch.no_grad(), small_steps(n <= method.small):
-        if method.judge is not None and n <= exact.MOST:
-            found = tried_all(method, problem, given, mask)
-        else:
-            found = method.solve(problem, given, init=start, runs=runs, watch=watch, **options)
-        polished = method.polish(problem, given, found, watch=watch, **options) if polish else None
-    return replace(found, polished=polished, seconds=watch.seconds, status=watch.status, history=watch.history)
+    options = {"allowed": allowed, "init": init, "runs": runs, "seed": seed, "polish": polish}
+    with Watch(checks.limit(time_limit), callback) as watch:
+        return solved(method, problem, given, n, watch, **options)

@@ -15,9 +15,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..errors import BadInput
+from ..compute.threads import small_steps
+from ..errors import BadInput, whole
 from ..operators.permutation import to_matrix
 from ..structure.layouts import Cycle, Graph, Grid, Layout, Path
+from ..watch import Watch
 from . import checks, exact
 from .solution import Polished, Solution
 
@@ -69,12 +71,13 @@ def _cycle() -> Method:
 
 
 def _grid() -> Method:
+    from .grid.evidence import Evidence
     from .grid.solver import judge_grid, polish_grid, solve_grid
 
-    def polish(grid: Grid, cost: Any, orders: Tensor, allowed: Tensor | None) -> Tensor:
-        return polish_grid(orders, cost, grid.height, grid.width, allowed=allowed)
+    def check(given: Any, grid: Grid) -> Evidence:
+        return Evidence.of(checks.pair(given, grid), grid)
 
-    return Method(check=checks.pair, solve=solve_grid, polish=_best_of(polish), judge=judge_grid, small=0)
+    return Method(check, solve_grid, polish_grid, judge_grid, small=0)
 
 
 def _graph() -> Method:
@@ -116,6 +119,31 @@ def method_for(problem: Any, cost: Any, items: Any) -> tuple[Method, Any, int]:
     method = _loss()
     things = method.check(items, problem)
     return method, things, len(things)
+
+
+def solved(
+    method: Method,
+    problem: Any,
+    given: Any,
+    n: int,
+    watch: Watch,
+    *,
+    allowed: Any = None,
+    init: Any = None,
+    runs: int | None = None,
+    seed: int = 0,
+    polish: bool = False,
+) -> Solution:
+    """By trying all orders of a few items or by the solver for it, then polished; all by the clock of ``watch``."""
+    mask, start, runs = checks.mask(allowed, n), checks.start(init, n), checks.count(runs)
+    options = {"allowed": mask, "generator": torch.Generator().manual_seed(whole("seed", seed, 0)), "watch": watch}
+    with torch.no_grad(), small_steps(n <= method.small):
+        if method.judge is not None and n <= exact.MOST:
+            found = tried_all(method, problem, given, mask)
+        else:
+            found = method.solve(problem, given, init=start, runs=runs, **options)
+        polished = method.polish(problem, given, found, **options) if polish else None
+    return replace(found, polished=polished, seconds=watch.seconds, status=watch.status, history=watch.history)
 
 
 def tried_all(method: Method, layout: Any, cost: Any, allowed: Tensor | None) -> Solution:

@@ -9,7 +9,7 @@ is the cost: right on 86 % of the nearest neighbours of hard photos where MGC al
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,13 +18,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..errors import BadInput
-from ..solve import solve
-from ..solve.exact import MOST
-from ..solve.grid.affinity import Affinities, cut_certainty, line_scores, rolled
-from ..solve.grid.solver import place_confidence, polish_grid
-from ..solve.solution import Polished, Solution
+from ..operators.assignment import assign
+from ..solve import checks
+from ..solve.grid.evidence import Evidence
+from ..solve.kinds import LAYOUTS, solved
+from ..solve.solution import Solution
 from ..structure.layouts import Grid
-from ..watch import Step
+from ..watch import Step, Stopped, Watch
 
 PLAIN = (0.4, 0.3)
 """Weights of log extrapolation cost and of log MGC in the choice of the border, beside mean affinity. Of opposite borders
@@ -43,18 +43,32 @@ class Seams:
     """What to add to an affinity to judge whether a seam is inside the picture (high) or its border (low)."""
 
 
-def seam_costs(tiles: Float[Tensor, "n height width channels"]) -> Seams:
-    """Pixel values from 0 to 255, whatever the bit depth was."""
-    right, right_border = _one_way(tiles)
-    below, below_border = _one_way(tiles.transpose(1, 2))
+PASSES = 6  # over all pairs of tiles: extrapolation and two gradients, to the right and below
+
+
+def seam_costs(tiles: Float[Tensor, "n height width channels"], watch: Watch | None = None) -> Seams:
+    """Pixel values from 0 to 255, whatever the bit depth was. `Stopped` if the watch says so before all are compared."""
+    done = 0.0
+
+    def tell(share: float) -> None:
+        nonlocal done
+        if watch is not None and not watch(stage="compare the seams", done=done / PASSES):
+            raise Stopped
+        done += share
+
+    right, right_border = _one_way(tiles, tell)
+    below, below_border = _one_way(tiles.transpose(1, 2), tell)
     return Seams(right, below, (right_border, below_border))
 
 
-def _one_way(tiles: Float[Tensor, "n along across channels"]) -> tuple[Tensor, Tensor]:
+Tell = Callable[[float], None]
+
+
+def _one_way(tiles: Float[Tensor, "n along across channels"], tell: Tell) -> tuple[Tensor, Tensor]:
     last, before_last = tiles[:, :, -1].contiguous(), tiles[:, :, -2].contiguous()
     first, second = tiles[:, :, 0].contiguous(), tiles[:, :, 1].contiguous()
-    E = extrapolation(before_last, last, first, second)
-    M = gradients(before_last, last, first) + gradients(second, first, last).T
+    E = extrapolation(before_last, last, first, second, tell)
+    M = gradients(before_last, last, first, tell) + gradients(second, first, last, tell).T
     samples = last[0].numel()
     # half a grey level everywhere is the least difference that means anything: flat tiles are quantised
     logs = E.clamp_min(samples * (0.5 / 255) ** 0.5).log(), M.clamp_min(0.1 * len(last[0])).log()
@@ -75,7 +89,17 @@ def _by_median(cost: Tensor) -> Tensor:
 Line = Float[Tensor, "n along channels"]
 
 
-def extrapolation(before_last: Line, last: Line, first: Line, second: Line) -> Float[Tensor, "n n"]:
+def _blocks(n: int, samples: int, tell: Tell) -> Iterator[slice]:
+    """Of the tiles, as many at once as their pairs fit into a cache; tells before each what share of all it is."""
+    block = max(1, AT_ONCE // (n * samples))
+    for k in range(0, n, block):
+        tell(min(block, n - k) / n)
+        yield slice(k, k + block)
+
+
+def extrapolation(
+    before_last: Line, last: Line, first: Line, second: Line, tell: Tell = lambda _: None
+) -> Float[Tensor, "n n"]:
     r"""$E_{ik} = \sum |2 l_i - l'_i - r_k|^{1/2} + |2 r_k - r'_k - l_i|^{1/2}$ with values in [0, 1].
 
     The root makes many small misses cost more than one large one: an edge that ends at the seam is forgiven.
@@ -84,15 +108,13 @@ def extrapolation(before_last: Line, last: Line, first: Line, second: Line) -> F
     l, r = last.reshape(n, -1) / 255, first.reshape(n, -1) / 255
     onward, backward = 2 * l - before_last.reshape(n, -1) / 255, 2 * r - second.reshape(n, -1) / 255
     E = torch.empty(n, n)
-    block = max(1, AT_ONCE // (n * l.shape[1]))
-    for k in range(0, n, block):
-        rows = slice(k, k + block)
+    for rows in _blocks(n, l.shape[1], tell):
         E[rows] = (onward[rows, None] - r).abs_().sqrt_().sum(-1)
         E[rows] += (backward - l[rows, None]).abs_().sqrt_().sum(-1)
     return E
 
 
-def gradients(before_last: Line, last: Line, first: Line) -> Float[Tensor, "n n"]:
+def gradients(before_last: Line, last: Line, first: Line, tell: Tell = lambda _: None) -> Float[Tensor, "n n"]:
     r"""$M_{ik} = \sum_p \sqrt{(\delta_p - \mu_i)^T S_i^{-1} (\delta_p - \mu_i)}$, $\delta = r_k - l_i$; mean and covariance of $l_i - l'_i$.
 
     Nine dummy gradients (zero, and plus and minus one grey level per channel and in all) keep S invertible, as in MGC.
@@ -107,10 +129,8 @@ def gradients(before_last: Line, last: Line, first: Line) -> Float[Tensor, "n n"
     whiten = torch.linalg.inv(torch.linalg.cholesky(S))
     base = (last + mean) @ whiten.transpose(1, 2)
     M = torch.empty(n, n)
-    block = max(1, AT_ONCE // (n * along * channels))
     every = first.reshape(n * along, channels)
-    for k in range(0, n, block):
-        rows = slice(k, k + block)
+    for rows in _blocks(n, along * channels, tell):
         z = (every @ whiten[rows].transpose(1, 2)).reshape(-1, n, along, channels) - base[rows, None]
         M[rows] = z.square_().sum(-1).sqrt_().sum(-1)
     return M
@@ -132,52 +152,33 @@ def reassemble(
         raise BadInput(f"A grid of {grid.width}x{grid.height} needs {grid.n} tiles, but {len(tiles)} came.")
     if min(tiles.shape[1:3]) < 2:
         raise BadInput(f"Tiles must be at least 2x2 pixels, not {tiles.shape[2]}x{tiles.shape[1]}.")
-    seams = seam_costs(tiles.to(torch.float32))
-    cost = (seams.right, seams.below)
-    solution = solve(grid, cost=cost, allowed=allowed, runs=runs, seed=seed, time_limit=time_limit, callback=callback)
-    if allowed is None and grid.n > MOST:
-        solution = _with_border(solution, grid, seams)
-    return _polished(solution, grid, seams, allowed) if polish else solution
+    with Watch(checks.limit(time_limit), callback) as watch, torch.no_grad():
+        try:
+            evidence = evidence_of(seam_costs(tiles.to(torch.float32), watch), grid)
+        except Stopped:
+            return _as_they_came(grid, checks.mask(allowed, grid.n), watch)
+        options = {"allowed": allowed, "runs": runs, "seed": seed, "polish": polish}
+        return solved(LAYOUTS[Grid](), grid, evidence, grid.n, watch, **options)
 
 
-def _polished(solution: Solution, grid: Grid, seams: Seams, allowed: Tensor | None) -> Solution:
-    """Local search from the picture at its border, reported beside it."""
-    cost = (seams.right.double(), seams.below.double())
-    order = polish_grid(solution.order.unsqueeze(0), cost, grid.height, grid.width, allowed=allowed)[0]
-    return dataclasses.replace(solution, polished=Polished(order, float(grid.energy(order, cost))))
+def evidence_of(seams: Seams, grid: Grid) -> Evidence:
+    """What `solve` needs: the costs, and a border that looks like one."""
+    return Evidence.of(checks.pair(checks.costs((seams.right, seams.below)), grid), grid, seams.border)
+
+
+def _as_they_came(grid: Grid, allowed: Tensor | None, watch: Watch) -> Solution:
+    """Stopped before anything could be known: nothing has moved but what a mask moves, and nothing is sure."""
+    n = grid.n
+    order = torch.arange(n) if allowed is None else assign(torch.eye(n), allowed)
+    nothing = torch.full((1,), float("nan"), dtype=torch.float64)
+    soft, confidence = torch.full((n, n), 1.0 / n), torch.zeros(n)
+    found = Solution(order, float("nan"), soft, confidence, nothing)
+    return dataclasses.replace(found, seconds=watch.seconds, status=watch.status, history=watch.history)
 
 
 def at_border(order: Int[Tensor, "n"], grid: Grid, seams: Seams) -> Int[Tensor, "n"]:
     """The same picture, shifted so that it is cut where its border looks most like one."""
-    shape = (grid.height, grid.width)
-    return _opened(order, shape, _inside(Affinities.of((seams.right, seams.below), shape), seams))
-
-
-def _opened(order: Tensor, shape: tuple[int, int], inside: tuple[np.ndarray, np.ndarray]) -> Tensor:
-    found = order.numpy()
-    return torch.from_numpy(rolled(found, shape, line_scores(found, shape, inside)))
-
-
-def _inside(belief: Affinities, seams: Seams) -> tuple[np.ndarray, np.ndarray]:
-    """How much each seam looks like one inside the picture: its affinity, and what speaks against the look of a border."""
-    return belief.right + seams.border[0].numpy(), belief.below + seams.border[1].numpy()
-
-
-def _with_border(solution: Solution, grid: Grid, seams: Seams) -> Solution:
-    """The solution at the border of its picture; the confidence says how sure that is as well."""
-    shape = (grid.height, grid.width)
-    belief = Affinities.of((seams.right, seams.below), shape)
-    inside = _inside(belief, seams)
-    order = _opened(solution.order, shape, inside)
-    soft, confidence = place_confidence(order.numpy(), belief)
-    confidence *= cut_certainty(line_scores(order.numpy(), shape, inside))
-    return dataclasses.replace(
-        solution,
-        order=order,
-        energy=float(grid.energy(order, (seams.right.double(), seams.below.double()))),
-        soft=torch.from_numpy(soft),
-        confidence=torch.from_numpy(confidence),
-    )
+    return torch.from_numpy(evidence_of(seams, grid).frame.opened(order.numpy()))
 
 
 def cut(pixels: np.ndarray, grid: Grid, pad: bool = False) -> tuple[np.ndarray, str]:

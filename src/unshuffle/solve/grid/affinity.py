@@ -1,4 +1,4 @@
-r"""From the cost of a seam to the belief in it, and from a torus to a picture.
+"""From the cost of a seam to the belief in it.
 
 The cost of a true seam differs from tile to tile by orders of magnitude, so what counts is how it compares with its
 rivals: `structure.seams.affinity`.
@@ -13,16 +13,12 @@ import torch
 from torch import Tensor
 
 from ...structure.seams import affinity
-from .dense import Bonds
+from .seams import Bonds, SeamScores
 
 PARTNERS = 10  # likely neighbours kept per side; the affinities of the others are below a hundredth
-PLAIN = (0.4, 0.2)
-"""If even the weakest line of seams has a mean affinity above the first, the second times its log cost breaks the tie."""
 PRICE = 1.0
 """Weight of cost, in units of the median pair's, beside affinity. Chosen on four hard photos of 24 x 18 pieces (tiles in
 place with 0, 1, 4: 0.75, 0.80, 0.63) and checked on 14 other pictures of 12 x 9 (0.93, 1.00, 0.93)."""
-CUT_SCALE = 0.025
-"""Temperature of the choice of the cut, from the likelihood of the true cut on 300 portraits that no benchmark uses."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +39,16 @@ class Affinities:
         right, below = right * (shape[1] > 1), below * (shape[0] > 1)
         score = right - _priced(cost[0]), below - _priced(cost[1])
         return cls(right, below, Bonds.of(right, below, PARTNERS), shape, score)
+
+    @property
+    def glue(self) -> SeamScores:
+        """The affinities, for kernels."""
+        return SeamScores(self.right, self.below, *self.shape)
+
+    @property
+    def worth(self) -> SeamScores:
+        """The score, for kernels."""
+        return SeamScores(*self.score, *self.shape)
 
     def total(self, order: np.ndarray) -> float:
         """The score, summed over the seams of the open grid."""
@@ -71,45 +77,3 @@ def _priced(cost: Tensor) -> np.ndarray:
     typical = float(shifted[~torch.eye(n, dtype=torch.bool)].median())
     unit = typical if typical > 0 else max(float(shifted.max()), 1e-300)
     return (PRICE * shifted / unit).fill_diagonal_(0.0).float().numpy()
-
-
-def line_scores(
-    order: np.ndarray, shape: tuple[int, int], seam: tuple[np.ndarray, np.ndarray]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Mean of ``seam`` along each line of seams of the torus: after each row, and after each column."""
-    tiles = order.reshape(shape)
-    after_rows = seam[1][tiles, np.roll(tiles, -1, 0)].mean(1)
-    after_columns = seam[0][tiles, np.roll(tiles, -1, 1)].mean(0)
-    return after_rows, after_columns
-
-
-def cut_scores(order: np.ndarray, belief: Affinities, cost: tuple[Tensor, Tensor]) -> tuple[np.ndarray, np.ndarray]:
-    """Score of each line of seams to *not* be the border of the picture: mean affinity, and if that cannot tell, cost.
-
-    Opposite borders of a picture often match (a plain backdrop on both sides), and then better than true seams do. What is
-    left is that borders tend to be plain, that is, cheap.
-    """
-    matching = line_scores(order, belief.shape, (belief.right, belief.below))
-    price = line_scores(order, belief.shape, (cost[0].numpy(), cost[1].numpy()))
-    gate, weight = PLAIN
-
-    def score(match: np.ndarray, paid: np.ndarray) -> np.ndarray:
-        tie = bool(match.min() > gate) and bool(paid.min() > 0)
-        return match + weight * np.log(paid / np.median(paid)) if tie else match
-
-    return score(matching[0], price[0]), score(matching[1], price[1])
-
-
-def rolled(order: np.ndarray, shape: tuple[int, int], scores: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """The torus cut open after the row and after the column of the lowest score."""
-    down, across = (int(s.argmin()) + 1 for s in scores)
-    return np.roll(order.reshape(shape), (-down, -across), (0, 1)).reshape(-1)
-
-
-def cut_certainty(scores: tuple[np.ndarray, np.ndarray]) -> float:
-    """Probability of the chosen cut, by softmax of the scores; a picture-wide factor of every tile's confidence."""
-    sure = 1.0
-    for score in scores:
-        odds = np.exp((score.min() - score) / CUT_SCALE)
-        sure *= 1.0 / float(odds.sum())
-    return sure

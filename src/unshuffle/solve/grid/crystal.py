@@ -1,4 +1,4 @@
-r"""The annealing of `grid_field` for large grids, in lists: a crystal touches only the cells at its surface.
+r"""The annealing of `dense` for large grids, in lists: a crystal touches only the cells at its surface.
 
 Far from all tiles that have found a place the field is nothing and $K_{ic} = e^{\beta(Q_{ic} + g_c)}$ is the same for every tile
 but for its column: $K = (1 + S)\,\mathrm{diag}(v)$ with S empty except beside what stands. A Sinkhorn sweep of that is one sum over v and
@@ -7,12 +7,13 @@ one pass over the entries of S, about 20 per tile instead of n: 1,728 tiles take
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from ...compute.jit import njit
-from .dense import Bonds
+from .cooling import Cooling
+from .seams import Bonds
 
 LEAST = 2e-3
 """Shares and fields below this are background. Half of it and a tenth more steps gave the same layouts of 1,728 tiles; below
@@ -20,20 +21,35 @@ LEAST = 2e-3
 FURTHEST = 1e100  # of column factors: those of cells that are long decided drift, and mean nothing
 
 
-@dataclass(frozen=True)
-class Advance:
-    """How a run cools, in units of ln n as for `grid_field.Growth`; beta waits while tiles still attach at the present one."""
+IN_LISTS = Cooling(rate=1.01, last=200.0)
+"""Beta waits while tiles still attach at the present one. At 25, where whole matrices must stop for their time, up to half of a
+picture's tiles are still loose."""
 
-    start: float = 0.7
-    rate: float = 1.01
-    last: float = 200.0
-    """In absolute beta. At 25, where dense runs must stop for their time, up to half of a picture's tiles are still loose."""
-    self_amplification: float = 0.5
-    pin: float = 4.0
-    sweeps: int = 5
-    decided: float = 0.01
-    """Mean row entropy, as a share of ln n, at which to stop."""
-    steps: int = 2000
+
+class Rows(NamedTuple):
+    """A sparse matrix: tile i has ``value[e]`` in ``cell[e]`` for e from ``first[i]`` to ``first[i + 1]``."""
+
+    first: np.ndarray
+    cell: np.ndarray
+    value: np.ndarray
+
+
+class Heat(NamedTuple):
+    """What makes a field of shares: beta, self-amplification, and the pinned tile with its cell and field."""
+
+    beta: float
+    self_amplification: float
+    pin: float
+    tile: int
+    cell: int
+
+
+class Reached(NamedTuple):
+    """Work space of one tile's field: values, which cells have one, and these cells one after the other."""
+
+    q: np.ndarray
+    mark: np.ndarray
+    touched: np.ndarray
 
 
 class Lists:
@@ -42,19 +58,21 @@ class Lists:
     Grown from what is on ``board`` (the tile of each cell, or -1), where ``pinned`` (a cell) keeps its tile.
     """
 
-    def __init__(self, board: np.ndarray, pinned: int, shape: tuple[int, int], advance: Advance) -> None:
+    def __init__(self, board: np.ndarray, pinned: int, shape: tuple[int, int], cooling: Cooling = IN_LISTS) -> None:
         n = shape[0] * shape[1]
-        self.shape, self.advance = shape, advance
+        self.shape, self.cooling = shape, cooling
         self.seed = int(board[pinned]), pinned
         cells = np.flatnonzero(board >= 0)
         placed = np.zeros(n, np.int64)
         placed[board[cells]] = 1
-        self.first = np.concatenate((np.zeros(1, np.int64), placed.cumsum()))
-        self.cell = cells[np.argsort(board[cells])].astype(np.int32)
-        self.share = np.ones(len(cells), np.float32)
+        self.shares = Rows(
+            np.concatenate((np.zeros(1, np.int64), placed.cumsum())),
+            cells[np.argsort(board[cells])].astype(np.int32),
+            np.ones(len(cells), np.float32),
+        )
         self.room = 32 * n
         self.column, self.base = np.ones(n), np.ones(n)
-        self.beta, self.entropy, self.attached, self.done = advance.start * np.log(n), 1.0, len(cells), False
+        self.beta, self.entropy, self.attached, self.done = cooling.start * np.log(n), 1.0, len(cells), False
         self.step = 0
 
     def grow(self, bonds: Bonds, steps: int) -> None:
@@ -64,15 +82,13 @@ class Lists:
             self._grow(bonds)
 
     def _grow(self, bonds: Bonds) -> None:
-        a, n = self.advance, len(self.base)
-        first, cell, excess = self._fields(bonds)
-        balance(first, cell, excess, self.base, self.column, a.sweeps)
-        self.last = first, cell, excess
-        self.cell, self.share = np.empty(first[-1], np.int32), np.empty(first[-1], np.float32)
-        kept, self.entropy, attached = shares(
-            first, cell, excess, self.base, self.column, self.first, self.cell, self.share
-        )
-        self.cell, self.share = self.cell[:kept], self.share[:kept]
+        a, n = self.cooling, len(self.base)
+        self.excess = self._fields(bonds)
+        balance(self.excess, self.base, self.column, a.sweeps)
+        room = self.excess.first[-1]
+        found = Rows(np.empty(n + 1, np.int64), np.empty(room, np.int32), np.empty(room, np.float32))
+        kept, self.entropy, attached = shares(self.excess, self.base, self.column, found)
+        self.shares = Rows(found.first, found.cell[:kept], found.value[:kept])
         self.step += 1
         rate = a.rate if attached <= self.attached else 1.0
         self.attached = attached
@@ -81,21 +97,20 @@ class Lists:
         self.beta *= rate
         self.done = self.entropy < a.decided or self.beta > a.last or self.step >= a.steps or n < 2
 
-    def _fields(self, bonds: Bonds) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """S, row after row: where a tile's row begins, cells, and values relative to the row's ``base``."""
-        a = self.advance
-        numbers = np.array([self.beta, a.self_amplification, a.pin])
+    def _fields(self, bonds: Bonds) -> Rows:
+        """S, row after row, relative to the row's ``base``."""
+        heat = Heat(float(self.beta), self.cooling.self_amplification, self.cooling.pin, *self.seed)
         while True:
-            first = np.zeros(len(self.first), np.int64)
-            cell, excess = np.empty(self.room, np.int32), np.empty(self.room)
-            state = (self.first, self.cell, self.share, np.array(self.seed), numbers)
-            if fields(*state, bonds.partner, bonds.strength, *self.shape, first, cell, excess, self.base):
-                return first, cell, excess
+            new = Rows(
+                np.zeros(len(self.base) + 1, np.int64), np.empty(self.room, np.int32), np.empty(self.room, np.float64)
+            )
+            if fields(self.shares, heat, bonds, self.shape, new, self.base):
+                return new
             self.room *= 2
 
     def scores(self) -> np.ndarray:
         """log P of all tiles and cells, up to a constant per tile."""
-        first, cell, excess = self.last
+        first, cell, excess = self.excess
         scores = np.log(np.maximum(self.base, 1e-300))[:, None] + np.log(self.column)
         row = np.repeat(np.arange(len(self.base)), np.diff(first))
         cell, excess = cell[: first[-1]], excess[: first[-1]]
@@ -118,8 +133,12 @@ def _beside(c, side, h, w):
 
 
 @njit
-def _pull(i, first, cell, share, partner, strength, h, w, q, mark, touched, count):
-    """Add to q the field of tile i and to ``touched`` the cells it reaches."""
+def _pull(i, shares, bonds, shape, reached, count):
+    """Add to what is reached the field of tile i; how many cells that are."""
+    first, cell, share = shares
+    partner, strength = bonds
+    q, mark, touched = reached
+    h, w = shape
     for side in range(4):
         for m in range(partner.shape[2]):
             a = strength[side, i, m]
@@ -139,11 +158,13 @@ def _pull(i, first, cell, share, partner, strength, h, w, q, mark, touched, coun
 
 
 @njit
-def fields(first, cell, share, seed, numbers, partner, strength, h, w, new_first, new_cell, excess, base):
+def fields(shares, heat, bonds, shape, new, base):
     """$S_{ic} = e^{\\beta Q_{ic}} - 1$ where Q is not zero, all over the row's largest factor; False if the lists are too short."""
-    beta, gamma, pin = numbers
-    n = h * w
+    beta, gamma = heat.beta, heat.self_amplification
+    first, cell, share = shares
+    n = base.size
     q, mark, touched = np.zeros(n), np.zeros(n, np.bool_), np.empty(n, np.int64)
+    reached = Reached(q, mark, touched)
     fill = 0
     for i in range(n):
         count = 0
@@ -152,9 +173,9 @@ def fields(first, cell, share, seed, numbers, partner, strength, h, w, new_first
             mark[c] = True
             touched[count] = c
             count += 1
-            q[c] = gamma * share[e] + (pin if i == seed[0] and c == seed[1] else 0.0)
-        count = _pull(i, first, cell, share, partner, strength, h, w, q, mark, touched, count)
-        if fill + count > new_cell.size:
+            q[c] = gamma * share[e] + (heat.pin if i == heat.tile and c == heat.cell else 0.0)
+        count = _pull(i, shares, bonds, shape, reached, count)
+        if fill + count > new.cell.size:
             return False
         top = 0.0
         for j in range(count):
@@ -162,17 +183,18 @@ def fields(first, cell, share, seed, numbers, partner, strength, h, w, new_first
         base[i] = np.exp(-top)
         for j in range(count):
             c = touched[j]
-            new_cell[fill] = c
-            excess[fill] = np.exp(beta * q[c] - top) - base[i]
+            new.cell[fill] = c
+            new.value[fill] = np.exp(beta * q[c] - top) - base[i]
             fill += 1
             q[c], mark[c] = 0.0, False
-        new_first[i + 1] = fill
+        new.first[i + 1] = fill
     return True
 
 
 @njit
-def balance(first, cell, excess, base, v, sweeps):
+def balance(rows, base, v, sweeps):
     """Sinkhorn in scaling form, rows first, on base + excess; ``v`` is changed in place."""
+    first, cell, excess = rows
     n = v.size
     column = np.empty(n)
     for _ in range(sweeps):
@@ -191,11 +213,12 @@ def balance(first, cell, excess, base, v, sweeps):
 
 
 @njit
-def shares(first, cell, excess, base, v, new_first, new_cell, share):
+def shares(rows, base, v, new):
     """P where it is above the background, row after row; how many entries, the mean row entropy over ln n, tiles with a home.
 
     What a tile has in the background is counted as spread evenly over all cells.
     """
+    first, cell, excess = rows
     n = v.size
     free, fill, spread, attached = v.sum(), 0, 0.0, 0
     for i in range(n):
@@ -203,17 +226,17 @@ def shares(first, cell, excess, base, v, new_first, new_cell, share):
         for e in range(first[i], first[i + 1]):
             row += excess[e] * v[cell[e]]
         rest = 1.0
-        new_first[i] = fill
+        new.first[i] = fill
         for e in range(first[i], first[i + 1]):
             p = (base[i] + excess[e]) * v[cell[e]] / max(row, 1e-300)
             if p < LEAST:
                 continue
-            new_cell[fill], share[fill] = cell[e], p
+            new.cell[fill], new.value[fill] = cell[e], p
             fill += 1
             rest -= p
             spread -= p * np.log(p)
             attached += p > 0.5
         if rest > 1e-6:
             spread += rest * np.log(n / rest)
-    new_first[n] = fill
+    new.first[n] = fill
     return fill, spread / (n * np.log(n)), attached

@@ -7,7 +7,7 @@ $P \leftarrow \mathrm{Sinkhorn}(\beta\,(Q + \gamma P + b))$ with the column pote
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -15,44 +15,40 @@ from scipy.sparse import csr_array
 from ...compute.jit import have_numba, njit
 from ...compute.threads import in_chunks
 from ..warm import POWERS, falling_exp
+from .cooling import Cooling
+from .seams import SIDES, Bonds
 
-SIDES = ((0, 1), (0, -1), (1, 0), (-1, 0))  # where the partner stands: right, left, below, above
 FORBIDDEN = -1e4  # a bias no sum of affinities can outweigh, and small enough for float32 logits
-
 SETTLED = 0.9999  # share of a tile in one cell from which on the rest of its row is left out of the others' fields
 
 
-@dataclass(frozen=True)
-class Bonds:
-    """The few likely neighbours of every tile on each side, best first: (4 sides, n tiles, k) numbers and affinities."""
+class Board(NamedTuple):
+    """Rows, columns, and whether opposite borders touch."""
 
-    partner: np.ndarray
-    strength: np.ndarray
-
-    @classmethod
-    def of(cls, right: np.ndarray, below: np.ndarray, most: int) -> Bonds:
-        """``right[i, k]``: affinity of k directly right of i; the lists hold the ``most`` strongest of each row."""
-        k = max(1, min(most, len(right) - 1))
-        sides = (right, right.T, below, below.T)
-        lists = [np.argsort(-side, axis=1, kind="stable")[:, :k] for side in sides]
-        strengths = [np.take_along_axis(side, best, axis=1) for side, best in zip(sides, lists, strict=True)]
-        return cls(np.stack(lists).astype(np.int32), np.stack(strengths).astype(np.float32))
+    h: int
+    w: int
+    torus: bool
 
 
-@dataclass(frozen=True)
-class Growth:
-    """How a run cools. Betas in units of ln n: a free cell with one sure neighbour is won against n rivals at beta = ln n."""
+class Run(NamedTuple):
+    """One run of a batch, as views that are written to; beta, entropy and done are arrays of one number."""
 
-    start: float = 0.7
-    """Two agreeing neighbours attach from 0.5 ln n on; 0.3 to 0.7 were equal in quality, 0.7 is four times faster than 0.3."""
-    rate: float = 1.005
-    last: float = 25.0
-    """In absolute beta: what is not decided there are exact duplicates, which never will be."""
-    self_amplification: float = 0.5
-    sweeps: int = 5
-    decided: float = 0.01
-    """Mean row entropy, as a share of ln n, at which to stop."""
-    steps: int = 2000
+    soft: np.ndarray
+    potential: np.ndarray
+    bias: np.ndarray
+    beta: np.ndarray
+    entropy: np.ndarray
+    done: np.ndarray
+
+
+class Pace(NamedTuple):
+    """What a kernel needs of `Cooling`."""
+
+    rate: float
+    last: float
+    self_amplification: float
+    decided: float
+    sweeps: int
 
 
 class Crystal:
@@ -68,30 +64,22 @@ class Crystal:
         self.done = np.zeros(runs, dtype=np.bool_)
 
 
-def grow(crystal: Crystal, bonds: Bonds, shape: tuple[int, int], torus: bool, growth: Growth, steps: int) -> None:
+def grow(crystal: Crystal, bonds: Bonds, board: Board, cooling: Cooling, steps: int) -> None:
     """``steps`` steps of every run that is not done; on a torus, or on a grid with open borders."""
     c = crystal
-    numbers = np.array([growth.rate, growth.last, growth.self_amplification, growth.decided], np.float64)
+    pace = Pace(cooling.rate, cooling.last, cooling.self_amplification, cooling.decided, cooling.sweeps)
+    kernel = anneal if have_numba else anneal_sparse
 
     def some(low: int, high: int) -> None:
         for r in range(low, high):
             if not c.done[r]:
-                run = _run if have_numba else _run_sparse
-                run(
-                    c.soft[r],
-                    c.potential[r],
-                    c.bias[r],
-                    bonds.partner,
-                    bonds.strength,
-                    shape[0],
-                    shape[1],
-                    torus,
-                    numbers,
-                    growth.sweeps,
+                one = slice(r, r + 1)
+                kernel(
+                    Run(c.soft[r], c.potential[r], c.bias[r], c.beta[one], c.entropy[one], c.done[one]),
+                    bonds,
+                    board,
+                    pace,
                     steps,
-                    c.beta[r : r + 1],
-                    c.entropy[r : r + 1],
-                    c.done[r : r + 1],
                     POWERS,
                 )
 
@@ -99,11 +87,13 @@ def grow(crystal: Crystal, bonds: Bonds, shape: tuple[int, int], torus: bool, gr
 
 
 @njit(fastmath=True)
-def _pull(i, P, settled, partner, strength, total, Q, h, w, torus):
+def _pull(i, P, settled, bonds, board, total, Q):
     """Add to Q the field of tile i. Rows of P are summed first and shifted once, so that the long loop is plain.
 
     A tile that has found its cell (``settled``, else -1) adds one number instead of a row.
     """
+    partner, strength = bonds
+    h, w, torus = board
     n = h * w
     for side in range(4):
         total[:] = np.float32(0.0)
@@ -163,9 +153,11 @@ def _balance(K, v, column, sweeps):
 
 
 @njit(fastmath=True)
-def _run(P, g, bias, partner, strength, h, w, torus, numbers, sweeps, steps, beta, entropy, done, powers):
-    rate, last, gamma, decided = numbers[0], numbers[1], np.float32(numbers[2]), numbers[3]
-    n = h * w
+def anneal(run, bonds, board, pace, steps, powers):
+    """``steps`` steps of one run, or fewer if it is done before."""
+    P, g, bias, beta, entropy, done = run
+    gamma = np.float32(pace.self_amplification)
+    n = board.h * board.w
     K = np.empty((n, n), np.float32)
     total, v, column = np.empty(n, np.float32), np.empty(n, np.float32), np.empty(n, np.float32)
     settled = np.full(n, -1, np.int64)
@@ -175,14 +167,14 @@ def _run(P, g, bias, partner, strength, h, w, torus, numbers, sweeps, steps, bet
             q, p = K[i], P[i]
             for c in range(n):
                 q[c] = gamma * p[c] + bias[i, c]
-            _pull(i, P, settled, partner, strength, total, q, h, w, torus)
+            _pull(i, P, settled, bonds, board, total, q)
             top = np.float32(-3e38)
             for c in range(n):
                 q[c] = b * (q[c] + g[c])
                 top = q[c] if q[c] > top else top
             for c in range(n):
                 q[c] = falling_exp(q[c] - top, powers)
-        _balance(K, v, column, sweeps)
+        _balance(K, v, column, pace.sweeps)
         spread = 0.0
         for i in range(n):
             row = np.float32(0.0)
@@ -205,20 +197,21 @@ def _run(P, g, bias, partner, strength, h, w, torus, numbers, sweeps, steps, bet
         for c in range(n):
             g[c] -= mean / n
         entropy[0] = spread / (n * np.log(max(n, 2)))
-        beta[0] *= rate
-        if entropy[0] < decided or beta[0] > last:
+        beta[0] *= pace.rate
+        if entropy[0] < pace.decided or beta[0] > pace.last:
             done[0] = True
             return
 
 
-def _run_sparse(P, g, bias, partner, strength, h, w, torus, numbers, sweeps, steps, beta, entropy, done, powers):
+def anneal_sparse(run: Run, bonds: Bonds, board: Board, pace: Pace, steps: int, _powers: np.ndarray) -> None:
     """The same steps without numba: sparse products and whole-matrix operations."""
-    rate, last, gamma, decided = numbers
+    P, g, bias, beta, entropy, done = run
+    (partner, strength), (h, w, torus) = bonds, board
     n = h * w
     rows = np.repeat(np.arange(n), partner.shape[2])
     sides = [csr_array((strength[s].ravel(), (rows, partner[s].ravel())), shape=(n, n)) for s in range(4)]
     for _ in range(steps):
-        Q = gamma * P + bias
+        Q = np.float64(pace.self_amplification) * P + bias
         for side, (dy, dx) in zip(sides, SIDES, strict=True):
             moved = np.roll((side @ P).reshape(n, h, w), (-dy, -dx), (1, 2))
             if not torus:
@@ -229,7 +222,7 @@ def _run_sparse(P, g, bias, partner, strength, h, w, torus, numbers, sweeps, ste
         K = np.exp(np.maximum(K - K.max(1, keepdims=True), np.float32(-87)))
         K[K < 2e-38] = 0
         v = np.ones(n, np.float32)
-        for _ in range(sweeps):
+        for _ in range(pace.sweeps):
             u = 1 / np.maximum(K @ v, 1e-30)
             v = (1 / np.maximum(u @ K, 1e-30)).astype(np.float32)
         K *= v
@@ -238,7 +231,7 @@ def _run_sparse(P, g, bias, partner, strength, h, w, torus, numbers, sweeps, ste
         g -= g.mean()
         mixed = P[(P > 1e-9) & (P < 0.9999)].astype(np.float64)
         entropy[0] = -(mixed * np.log(mixed)).sum() / (n * np.log(max(n, 2)))
-        beta[0] *= rate
-        if entropy[0] < decided or beta[0] > last:
+        beta[0] *= pace.rate
+        if entropy[0] < pace.decided or beta[0] > pace.last:
             done[0] = True
             return

@@ -10,30 +10,31 @@ by 107, 76, 55, 188 without windows, and by 102, 60, 36, 181 if half of the roun
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
-from torch import Tensor
 
 from ...compute.jit import have_numba
 from ...operators.assignment import assign
-from .affinity import Affinities, cut_scores, rolled
-from .crystal import Advance, Lists
+from .affinity import Affinities
+from .crystal import IN_LISTS, Lists
+from .frame import Frame
 from .regrow import regrow_by_segments
-from .segments import NO_MASK, segments, shift_segments, unwind
+from .seams import NO_MASK, SeamScores
+from .segments import segments, shift_segments, unwind
 
 TWIST = 0.3
 """Affinity that closing the torus straight instead of like a screw must gain: a plain backdrop fits either way."""
 WEAK = 0.1  # affinity of a seam that is wrong, or too plain to tell
 MEMORY, SELDOM = 0.2, 0.05  # how much the last round counts in the rate of success, and the least rate
-AGAIN = Advance(start=1.0, rate=1.02)  # most tiles are in place: only what is loose has to find its own
+AGAIN = replace(IN_LISTS, start=1.0, rate=1.02)  # most tiles are in place: only what is loose has to find its own
 
 
 @dataclass(frozen=True)
-class Rounds:
-    """How long to go on."""
+class Effort:
+    """How long to go on, and how."""
 
     most: int = 60
     patience: int = 30
@@ -50,20 +51,29 @@ class Rounds:
 class Reassembly:
     """One layout on its way up; `advance` is called in slices so that the clock is looked at in between."""
 
-    def __init__(self, order: np.ndarray, belief: Affinities, rng: np.random.Generator, rounds: Rounds, allowed: np.ndarray = NO_MASK, cost: tuple[Tensor, Tensor] | None = None) -> None:  # fmt: skip
-        self.belief, self.rng, self.rounds, self.allowed, self.cost = belief, rng, rounds, allowed, cost
+    def __init__(
+        self,
+        order: np.ndarray,
+        belief: Affinities,
+        rng: np.random.Generator,
+        effort: Effort,
+        *,
+        allowed: np.ndarray = NO_MASK,
+        frame: Frame | None = None,
+    ) -> None:
+        self.belief, self.rng, self.effort, self.allowed, self.frame = belief, rng, effort, allowed, frame
         self.round = self.last_success = 0
         self.rates = np.full(2, 0.5)  # of success, lately: of rounds on the whole, and of rounds in a window
         order = np.array(order, dtype=np.int64)
         if not allowed.size:
-            unwind(order, *belief.shape, belief.right, belief.below, TWIST)
+            unwind(order, belief.glue, TWIST)
         self.order = self._shifted(order)
         self.total = belief.total(self.order)
 
     @property
     def done(self) -> bool:
         idle = self.round - self.last_success
-        return len(self.order) < 3 or self.round >= self.rounds.most or idle >= self.rounds.patience
+        return len(self.order) < 3 or self.round >= self.effort.most or idle >= self.effort.patience
 
     def advance(self, rounds: int) -> None:
         for _ in range(rounds):
@@ -80,23 +90,22 @@ class Reassembly:
 
     def _shifted(self, order: np.ndarray, passes: int = 10) -> np.ndarray:
         b = self.belief
-        return shift_segments(order, b.shape, b.score, (b.right, b.below), b.bonds, self.allowed, passes)
+        return shift_segments(order, b.worth, b.glue, b.bonds, allowed=self.allowed, passes=passes)
 
     def _regrown(self, local: bool) -> np.ndarray | None:
-        b, (h, w) = self.belief, self.belief.shape
+        b = self.belief
         least, loops = self.rng.uniform(0.1, 0.9), bool(self.rng.random() < 0.5)
-        sigma = self.rounds.noise * self.rng.random() * (self.round > 1)
+        sigma = self.effort.noise * self.rng.random() * (self.round > 1)
         right, below = (
             a * np.exp(np.float32(sigma) * self.rng.standard_normal(a.shape, np.float32)) for a in (b.right, b.below)
         )
-        label = segments(self.order, h, w, right, below, least, loops)
+        seams = SeamScores(right, below, *b.shape)
+        label = segments(self.order, seams, least, loops)
         if local:
             label = self._held(label)
         if (label == label[0]).all():
             return None
-        board = regrow_by_segments(
-            self.order, h, w, right, below, b.bonds.partner, b.bonds.strength, label, self.allowed, self.rounds.toll
-        )
+        board = regrow_by_segments(self.order, seams, b.bonds, label, self.allowed, self.effort.toll)
         full = self._annealed(board) if self._anneals else fill(board, b, self.allowed)
         return None if full is None else self._shifted(full, passes=1)  # the rest only for what is kept: half the time
 
@@ -115,12 +124,8 @@ class Reassembly:
 
     @property
     def _anneals(self) -> bool:
-        return (
-            have_numba
-            and self.cost is not None
-            and not self.allowed.size
-            and self.round % self.rounds.anneal_every == 0
-        )
+        whole = have_numba and self.frame is not None and not self.allowed.size
+        return whole and self.round % self.effort.anneal_every == 0
 
     def _annealed(self, board: np.ndarray) -> np.ndarray:
         """All tiles annealed on the torus around those on the board, which may leave it; cut open at the weakest lines."""
@@ -128,7 +133,7 @@ class Reassembly:
         crystal = Lists(board, int(placed[len(placed) // 2]), b.shape, AGAIN)
         crystal.grow(b.bonds, AGAIN.steps)
         order = assign(torch.from_numpy(crystal.scores())).numpy()
-        return rolled(order, b.shape, cut_scores(order, b, self.cost))  # pyright: ignore[reportArgumentType]
+        return order if self.frame is None else self.frame.opened(order)
 
 
 def fill(board: np.ndarray, belief: Affinities, allowed: np.ndarray = NO_MASK, rounds: int = 3) -> np.ndarray | None:

@@ -7,12 +7,33 @@ that is asked is that everything together is no larger than the frame.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ...compute.jit import njit
-from .segments import LEAST_BOND, _members
+from .seams import LEAST_BOND, Bonds, SeamScores
+from .segments import members_of
 
 NOWHERE = -1e9  # the score of a place where a segment does not fit
+
+
+class Growing(NamedTuple):
+    """A layout as it grows again: where tiles stood (y, x), where they stand (at_y, at_x, or -1), and the rules."""
+
+    board: np.ndarray
+    box: np.ndarray
+    """First and last row, first and last column of what has been placed."""
+    y: np.ndarray
+    x: np.ndarray
+    at_y: np.ndarray
+    at_x: np.ndarray
+    seams: SeamScores
+    bonds: Bonds
+    allowed: np.ndarray
+    toll: float
+    seen: np.ndarray
+    """The places that have been looked at for the segment whose stamp they bear."""
 
 
 @njit
@@ -26,16 +47,19 @@ def _hull(tiles, y, x):
 
 
 @njit
-def _fits(box, hull, dy, dx, h, w):
+def _fits(growing, hull, dy, dx):
     """Is what is on the board, with a segment put at (dy, dx), no larger than the frame?"""
+    box = growing.box
     high = max(box[1], hull[1] + dy) - min(box[0], hull[0] + dy)
     wide = max(box[3], hull[3] + dx) - min(box[2], hull[2] + dx)
-    return high < h and wide < w
+    return high < growing.seams.h and wide < growing.seams.w
 
 
 @njit
-def _contact(board, h, w, right, below, tiles, y, x, dy, dx, allowed, toll):
+def _contact(growing, tiles, dy, dx):
     """Affinity, less a toll per seam, that a segment shares with what is on the board if it is put at (dy, dx)."""
+    board, y, x, allowed, toll = growing.board, growing.y, growing.x, growing.allowed, growing.toll
+    right, below, h, w = growing.seams
     for t in tiles:
         a, b = y[t] + dy, x[t] + dx
         if board[a, b] >= 0 or (allowed.size > 0 and not allowed[t, (a - h - 1) * w + b - w - 1]):
@@ -55,8 +79,10 @@ def _contact(board, h, w, right, below, tiles, y, x, dy, dx, allowed, toll):
 
 
 @njit
-def _best_place(board, box, at_y, at_x, h, w, right, below, tiles, hull, y, x, partner, strength, allowed, toll, seen, stamp):  # fmt: skip
+def _best_place(growing, tiles, hull, stamp):
     """The best place of a segment among those that a bond to a tile on the board proposes."""
+    h, w, seen = growing.seams.h, growing.seams.w, growing.seen
+    partner, strength = growing.bonds
     side_y, side_x = np.array([0, 0, 1, -1]), np.array([1, -1, 0, 0])
     best, best_y, best_x = NOWHERE, 0, 0
     for t in tiles:
@@ -65,13 +91,14 @@ def _best_place(board, box, at_y, at_x, h, w, right, below, tiles, hull, y, x, p
                 if strength[side, t, m] < LEAST_BOND:
                     break
                 u = partner[side, t, m]
-                if at_y[u] < 0:
+                if growing.at_y[u] < 0:
                     continue
-                dy, dx = at_y[u] - side_y[side] - y[t], at_x[u] - side_x[side] - x[t]
-                if not _fits(box, hull, dy, dx, h, w) or seen[dy + 2 * h, dx + 2 * w] == stamp:
+                dy = growing.at_y[u] - side_y[side] - growing.y[t]
+                dx = growing.at_x[u] - side_x[side] - growing.x[t]
+                if not _fits(growing, hull, dy, dx) or seen[dy + 2 * h, dx + 2 * w] == stamp:
                     continue
                 seen[dy + 2 * h, dx + 2 * w] = stamp
-                found = _contact(board, h, w, right, below, tiles, y, x, dy, dx, allowed, toll)
+                found = _contact(growing, tiles, dy, dx)
                 if found > best:
                     best, best_y, best_x = found, dy, dx
     return best, best_y, best_x
@@ -86,17 +113,19 @@ def _framed(board, box, h, w):
 
 
 @njit
-def regrow_by_segments(order, h, w, right, below, partner, strength, label, allowed, toll):
+def regrow_by_segments(order, seams, bonds, label, allowed, toll):
     """Begin with the largest segment and add the others best first, whole; -1 in the cells that stay empty.
 
     The toll per seam makes a place with few good and many bad seams worth less than one with good seams all round. With a mask
     the frame stays where it is.
     """
+    h, w = seams.h, seams.w
+    partner, strength = bonds
     n = h * w
     y, x = np.empty(n, np.int64), np.empty(n, np.int64)
     for c in range(n):
         y[order[c]], x[order[c]] = c // w + h + 1, c % w + w + 1
-    members, start = _members(label)
+    members, start = members_of(label)
     hulls = np.zeros((n, 4), np.int64)
     chosen = 0
     for s in range(n):
@@ -110,6 +139,7 @@ def regrow_by_segments(order, h, w, right, below, partner, strength, label, allo
     best, best_y, best_x = np.full(n, NOWHERE), np.zeros(n, np.int64), np.zeros(n, np.int64)
     stale = np.zeros(n, np.bool_)
     seen = np.zeros((4 * h, 4 * w), np.int64)
+    growing = Growing(board, box, y, x, at_y, at_x, seams, bonds, allowed, toll, seen)
     stamp = 0
     while chosen >= 0:
         dy, dx = best_y[chosen], best_x[chosen]
@@ -130,16 +160,11 @@ def regrow_by_segments(order, h, w, right, below, partner, strength, label, allo
                 continue
             if not stale[s] and best[s] > NOWHERE:
                 dy, dx = best_y[s], best_x[s]
-                stale[s] = (
-                    not _fits(box, hulls[s], dy, dx, h, w)
-                    or _contact(board, h, w, right, below, tiles, y, x, dy, dx, allowed, toll) == NOWHERE
-                )
+                stale[s] = not _fits(growing, hulls[s], dy, dx) or _contact(growing, tiles, dy, dx) == NOWHERE
             if stale[s]:
                 stale[s] = False
                 stamp += 1
-                best[s], best_y[s], best_x[s] = _best_place(
-                    board, box, at_y, at_x, h, w, right, below, tiles, hulls[s], y, x, partner, strength, allowed, toll, seen, stamp
-                )  # fmt: skip
+                best[s], best_y[s], best_x[s] = _best_place(growing, tiles, hulls[s], stamp)
             if best[s] > top:
                 chosen, top = s, best[s]
     return _framed(board, box, h, w)

@@ -1,12 +1,11 @@
-"""Hard moves on a grid of tiles: rigid shifts of segments, of bands of lines, and swaps. Kernels; for growth see `grid_regrow`.
+"""Hard moves on a grid of tiles: rigid shifts of segments, of bands of lines, and swaps. Kernels; for growth see `regrow`.
 
-All of them climb a score, ``right[i, k]`` for k directly right of i plus ``below[i, k]`` for k directly below i, summed
-over the seams of a grid with open borders. A *segment* is a set of tiles that hold together by good seams.
+All of them climb the sum of `SeamScores` over the seams of a grid with open borders. A *segment* is a set of tiles that hold together by good seams.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,54 +13,72 @@ from torch import Tensor
 
 from ...compute.jit import njit
 from ...shapes import Mask, Order
+from ...watch import Watch
 from ..local_search import improve_grid as improve_by_swaps
-from .dense import Bonds
+from .seams import LEAST_BOND, NO_MASK, Bonds, SeamScores
 
-NO_MASK = np.zeros((0, 0), dtype=np.bool_)
 SEGMENTATIONS = ((0.5, True), (0.2, True), (0.8, False), (0.5, False), (0.2, False), (0.05, False), (2.0, False))
 """(least affinity, by loops of four): from what surely belongs together down to single tiles."""
-LEAST_BOND = 0.02  # affinities below this propose no place
+ENOUGH = 1e-4  # of affinity: less is no gain
+IN_TURN = 100
+"""Rounds of polish at the most; three is usual. Beside one huge cost the gain of others is rounding, and could go to and fro."""
+
+
+class Bench(NamedTuple):
+    """The layout at work: the tile of each cell and back, what seams are worth, who may stand where, and scratch space."""
+
+    order: np.ndarray
+    place: np.ndarray
+    seams: SeamScores
+    allowed: np.ndarray
+    inside: np.ndarray
+    """Marks the cells of the segment that is to move."""
+    mark: np.ndarray
+    cells: np.ndarray
+    saved: np.ndarray
 
 
 def shift_segments(
-    order: np.ndarray, shape: tuple[int, int], score: tuple[np.ndarray, np.ndarray], glue: tuple[np.ndarray, np.ndarray], bonds: Bonds, allowed: np.ndarray = NO_MASK, passes: int = 10, enough: float = 1e-4
+    order: np.ndarray, seams: SeamScores, glue: SeamScores, bonds: Bonds, *, allowed: np.ndarray = NO_MASK, passes: int = 10, enough: float = ENOUGH
 ) -> np.ndarray:  # fmt: skip
-    """Move segments rigidly to where they score more; what they displace takes the cells they leave. Never worse."""
+    """Move segments, held together by ``glue``, to where their seams are worth more; what they displace takes the cells
+    they leave. Never worse."""
     order = np.array(order, dtype=np.int64)
     for _ in range(passes):
         gain = 0.0
         for least, loops in SEGMENTATIONS:
-            label = segments(order, shape[0], shape[1], glue[0], glue[1], least, loops)
-            gain += _shift_all(
-                order, shape[0], shape[1], score[0], score[1], bonds.partner, bonds.strength, label, allowed, enough
-            )
+            gain += _shift_all(order, seams, bonds, segments(order, glue, least, loops), allowed, enough)
         if not allowed.size:
-            gain += _turn_bands(order, shape[0], shape[1], score[0], score[1], enough)
+            gain += turn_bands(order, seams, enough)
         if gain < enough:
             break
     return order
 
 
 def improve_grid(
-    orders: Order, costs: Tensor | Sequence[Tensor], height: int, width: int, *, glue: tuple[np.ndarray, np.ndarray], bonds: Bonds, allowed: Mask | None = None
+    orders: Order, cost: tuple[Tensor, Tensor], glue: SeamScores, bonds: Bonds, *, allowed: Mask | None = None, watch: Watch | None = None
 ) -> Order:  # fmt: skip
     """Polish: swaps of two tiles and shifts of rows, columns and segments, in turn until neither lowers the cost."""
-    right, below = (costs, costs) if isinstance(costs, Tensor) else costs
-    score = (-right.numpy().astype(np.float64), -below.numpy().astype(np.float64))
+    right, below = cost
+    seams = SeamScores(-right.numpy().astype(np.float64), -below.numpy().astype(np.float64), glue.h, glue.w)
     mask = NO_MASK if allowed is None else allowed.numpy()
     enough = 1e-9 * float(right.abs().mean() + below.abs().mean())
     best = orders.clone()
-    while True:
-        swapped = improve_by_swaps(best, costs, height, width, allowed=allowed)
-        shifted = swapped.clone().reshape(-1, height * width)
+    for _ in range(IN_TURN):
+        energy = -max(total_score(order.numpy(), seams) for order in best.reshape(-1, glue.h * glue.w))
+        if watch is not None and not watch(stage="polish", energy=energy, entropy=0.0):
+            break
+        swapped = improve_by_swaps(best, cost, glue.h, glue.w, allowed=allowed)
+        shifted = swapped.clone().reshape(-1, glue.h * glue.w)
         for order in shifted:
-            moved = shift_segments(order.numpy(), (height, width), score, glue, bonds, mask, enough=enough)
-            _shift_lines(moved, height, width, score[0], score[1], mask, enough)
+            moved = shift_segments(order.numpy(), seams, glue, bonds, allowed=mask, enough=enough)
+            _shift_lines(moved, seams, mask, enough)
             order.copy_(torch.from_numpy(moved))
         shifted = shifted.reshape(orders.shape)
         if torch.equal(shifted, best):
-            return shifted
+            break
         best = shifted
+    return best
 
 
 @njit
@@ -73,11 +90,12 @@ def _root(parent, a):
 
 
 @njit
-def segments(order, h, w, right, below, least, loops):
+def segments(order, seams, least, loops):
     """A label per tile: tiles joined by seams above ``least``, or only by closed loops of four such seams.
 
     A loop of four is far safer evidence than a seam: three wrong seams must conspire to close it (Son, Hays, Cooper 2014).
     """
+    right, below, h, w = seams
     parent = np.arange(h * w)
     for y in range(h):
         for x in range(w):
@@ -101,8 +119,10 @@ def segments(order, h, w, right, below, least, loops):
 
 
 @njit
-def _around(order, h, w, right, below, cells, count, mark):
-    """Score of all seams that touch the marked cells, each once."""
+def _around(bench, count):
+    """Worth of all seams that touch the marked cells, each once."""
+    order, mark, cells = bench.order, bench.mark, bench.cells
+    right, below, h, w = bench.seams
     total = 0.0
     for q in range(count):
         c = cells[q]
@@ -121,11 +141,13 @@ def _around(order, h, w, right, below, cells, count, mark):
 
 
 @njit
-def _shift(order, place, h, w, right, below, tiles, dy, dx, inside, mark, cells, saved, allowed, keep_above):
-    """Gain of moving ``tiles`` by (dy, dx); done if the gain exceeds ``keep_above``. ``inside`` marks their cells.
+def _shift(bench, tiles, dy, dx, keep_above):
+    """Gain of moving ``tiles`` by (dy, dx); done if the gain exceeds ``keep_above``.
 
     A displaced tile walks back along -(dy, dx) until it meets a cell that the segment has left: two blocks swap whole.
     """
+    order, place, seams, allowed, inside, mark, cells, saved = bench
+    h, w = seams.h, seams.w
     d = dy * w + dx
     for t in tiles:
         c = place[t]
@@ -142,7 +164,7 @@ def _shift(order, place, h, w, right, below, tiles, dy, dx, inside, mark, cells,
                 mark[cell] = True
                 cells[count] = cell
                 count += 1
-    before = _around(order, h, w, right, below, cells, count, mark)
+    before = _around(bench, count)
     legal = True
     for q in range(count):
         saved[q] = order[cells[q]]
@@ -160,7 +182,7 @@ def _shift(order, place, h, w, right, below, tiles, dy, dx, inside, mark, cells,
             legal = False
     for t in tiles:
         order[place[t] + d] = t
-    gain = _around(order, h, w, right, below, cells, count, mark) - before if legal else 0.0
+    gain = _around(bench, count) - before if legal else 0.0
     if gain <= keep_above:
         for q in range(count):
             order[cells[q]] = saved[q]
@@ -170,7 +192,7 @@ def _shift(order, place, h, w, right, below, tiles, dy, dx, inside, mark, cells,
 
 
 @njit
-def _members(label):
+def members_of(label):
     """Tiles sorted by label, and where each label's run of tiles starts."""
     n = label.size
     start = np.zeros(n + 1, np.int64)
@@ -186,14 +208,17 @@ def _members(label):
 
 
 @njit
-def _shift_all(order, h, w, right, below, partner, strength, label, allowed, enough):
+def _shift_all(order, seams, bonds, label, allowed, enough):
     """Every segment, to its best place among those that some bond proposes, as long as that gains."""
+    h, w = seams.h, seams.w
+    partner, strength = bonds
     n = h * w
     place = np.empty(n, np.int64)
     place[order] = np.arange(n)
-    members, start = _members(label)
-    mark, inside = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-    cells, saved = np.empty(n, np.int64), np.empty(n, np.int64)
+    members, start = members_of(label)
+    inside = np.zeros(n, np.bool_)
+    scratch = np.zeros(n, np.bool_), np.empty(n, np.int64), np.empty(n, np.int64)
+    bench = Bench(order, place, seams, allowed, inside, scratch[0], scratch[1], scratch[2])
     seen = np.zeros((2 * h, 2 * w), np.int64)
     side_y, side_x = np.array([0, 0, 1, -1]), np.array([1, -1, 0, 0])
     stamp, total = 0, 0.0
@@ -219,15 +244,11 @@ def _shift_all(order, h, w, right, below, partner, strength, label, allowed, eno
                         if (dy == 0 and dx == 0) or abs(dy) >= h or abs(dx) >= w or seen[dy + h, dx + w] == stamp:
                             continue
                         seen[dy + h, dx + w] = stamp
-                        gain = _shift(
-                            order, place, h, w, right, below, tiles, dy, dx, inside, mark, cells, saved, allowed, np.inf
-                        )
+                        gain = _shift(bench, tiles, dy, dx, np.inf)
                         if gain > best:
                             best, best_y, best_x = gain, dy, dx
             if best > enough:
-                total += _shift(
-                    order, place, h, w, right, below, tiles, best_y, best_x, inside, mark, cells, saved, allowed, 0.0
-                )
+                total += _shift(bench, tiles, best_y, best_x, 0.0)
                 improved = True
             for t in tiles:
                 inside[place[t]] = False
@@ -236,13 +257,16 @@ def _shift_all(order, h, w, right, below, partner, strength, label, allowed, eno
 
 
 @njit
-def _shift_lines(order, h, w, right, below, allowed, enough):
+def _shift_lines(order, seams, allowed, enough):
     """Bands of rows, then of columns, to other places while that gains: two adjacent bands change sides.
 
     Seams inside a line stay, so the gain is that of three lines of seams: L[a, b] is the score of line b right after line a.
     """
+    right, below, h, w = seams
     improved = True
-    while improved:
+    for _ in range(h * w):  # far more than are ever needed, but rounding must not move a band to and fro for ever
+        if not improved:
+            break
         improved = False
         for axis in range(2):
             lines, length = (h, w) if axis == 0 else (w, h)
@@ -276,12 +300,13 @@ def _shift_lines(order, h, w, right, below, allowed, enough):
 
 
 @njit
-def _turn_bands(order, h, w, right, below, enough):
+def turn_bands(order, seams, enough):
     """Bands of rows, then of columns, turned along themselves while that gains; what leaves at one end comes in at the other.
 
     A torus often closes so that one half of the picture stands some columns beside the other: no segment can go to its place
     before others have left it, but all of them together can.
     """
+    right, below, h, w = seams
     total = 0.0
     for _ in range(h * w):  # far more than are ever needed, but rounding must not turn a band to and fro for ever
         improved = False
@@ -316,8 +341,9 @@ def _turn_bands(order, h, w, right, below, enough):
 
 
 @njit
-def total_score(order, h, w, right, below):
+def total_score(order, seams):
     """Sum over the seams of the open grid."""
+    right, below, h, w = seams
     total = 0.0
     for y in range(h):
         for x in range(w):
@@ -330,13 +356,14 @@ def total_score(order, h, w, right, below):
 
 
 @njit
-def unwind(order, h, w, right, below, enough):
+def unwind(order, seams, enough):
     """Undo a torus that closed like a screw: the part right of some column (below some row) goes to the other side, turned.
 
     If left and right borders match one row lower as well as they match straight, the crystal may close with that step.
     Every column and step is tried, then every row and step, while the score grows by more than ``enough``.
     """
-    best = total_score(order, h, w, right, below)
+    h, w = seams.h, seams.w
+    best = total_score(order, seams)
     new, winner = np.empty_like(order), np.empty_like(order)
     improved = True
     while improved:
@@ -355,7 +382,7 @@ def unwind(order, h, w, right, below, enough):
                                 new[m * w + k] = order[old * w + source]
                             else:
                                 new[k * w + m] = order[source * w + old]
-                    found = total_score(new, h, w, right, below)
+                    found = total_score(new, seams)
                     if found > best + enough:
                         best = found
                         winner[:] = new

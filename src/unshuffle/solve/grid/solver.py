@@ -20,19 +20,22 @@ from ...operators.permutation import to_matrix
 from ...operators.sinkhorn import sinkhorn
 from ...structure.layouts import Graph, Grid
 from ...watch import Watch
-from ..solution import Solution
-from .affinity import Affinities, cut_certainty, cut_scores, rolled
-from .crystal import Advance, Lists
-from .dense import FORBIDDEN, Crystal, Growth, grow
-from .reassembly import Reassembly, Rounds
-from .segments import NO_MASK, improve_grid
+from ..solution import Polished, Solution
+from .affinity import Affinities
+from .cooling import Cooling
+from .crystal import Lists
+from .dense import FORBIDDEN, Board, Crystal, grow
+from .evidence import Evidence
+from .reassembly import Effort, Reassembly
+from .seams import NO_MASK
+from .segments import improve_grid
 
 RUNS = 2  # one per core of a small machine; reassembly from two starts finds more than from one
 ALONE = 3000  # tiles from which on one run has to do: a round of reassembly takes a second and more
-MANY = 300  # tiles from which on the lists of `grid_lists` are faster than whole matrices
-PIN = 4.0  # the field of a tile with four sure neighbours: pinned, but no more than a tile that has found its place
+MANY = 300  # tiles from which on lists are faster than whole matrices
+WHOLE = Cooling()
 SLICE = 20  # steps between two looks at the clock
-CONFIDENCE = Growth(rate=1.0, last=np.inf, decided=0.0)
+CONFIDENCE = Cooling(rate=1.0, last=np.inf, decided=0.0)
 CONFIDENCE_STEPS = 5
 
 
@@ -41,69 +44,66 @@ class Puzzle:
     """What every stage needs to know."""
 
     layout: Grid
-    cost: tuple[Tensor, Tensor]
-    belief: Affinities
+    evidence: Evidence
     allowed: np.ndarray
     watch: Watch
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.belief.shape
+        return self.evidence.shape
+
+    @property
+    def belief(self) -> Affinities:
+        return self.evidence.belief
 
     def energy(self, order: np.ndarray) -> float:
-        return float(self.layout.energy(torch.from_numpy(order), self.cost))
+        return float(self.layout.energy(torch.from_numpy(order), self.evidence))
 
 
 def solve_grid(
     layout: Grid,
-    cost: tuple[Tensor, Tensor],
+    evidence: Evidence,
     *,
     allowed: Tensor | None = None,
     init: Tensor | None = None,
     runs: int | None = None,
     generator: torch.Generator,
     watch: Watch,
-    rounds: Rounds = Rounds(),
+    effort: Effort = Effort(),
 ) -> Solution:
-    """``cost[0][i, k]``: k directly right of i; ``cost[1][i, k]``: k directly below i. One matrix for both: see `_by_energy`."""
-    if cost[0] is cost[1]:
-        return _by_energy(layout, cost[0], allowed, init, runs, generator, watch)
-    shape = (layout.height, layout.width)
+    """Grown on a torus, opened, reassembled. Costs that do not tell right from below: see `_by_energy`."""
+    if evidence.alike:
+        return _by_energy(layout, evidence[0], allowed, init, runs, generator, watch)
     mask = NO_MASK if allowed is None else allowed.numpy()
-    puzzle = Puzzle(layout, cost, Affinities.of(cost, shape), mask, watch)
+    puzzle = Puzzle(layout, evidence, mask, watch)
     rng = np.random.default_rng(int(torch.randint(2**31, (1,), generator=generator)))
     starts = _on_torus(puzzle, runs or (RUNS if layout.n < ALONE else 1), rng)
     if init is not None:
         starts.insert(0, _from_scores(puzzle, init))
-    found = _reassembled(puzzle, starts, rng, rounds)
-    order = max(found, key=puzzle.belief.total)
-    if allowed is None and not watch.stopped and init is None:
-        order = rolled(order, shape, cut_scores(order, puzzle.belief, cost))
-    soft, confidence = place_confidence(order, puzzle.belief)
-    if allowed is None:
-        confidence *= cut_certainty(cut_scores(order, puzzle.belief, cost))
-    same = sum(bool((start == order).all()) for start in starts)
-    energy = puzzle.energy(order)
+    ends = _reassembled(puzzle, starts, rng, effort)
+    best = max(range(len(ends)), key=lambda k: puzzle.belief.total(ends[k]))
+    if allowed is None and init is None:  # whoever gives a mask or a start has said where the picture is
+        ends = [evidence.frame.opened(end) for end in ends]
+    order = torch.from_numpy(ends[best])
+    soft, confidence = judge_grid(layout, evidence, order, allowed)
+    energy = puzzle.energy(ends[best])
     return Solution(
-        order=torch.from_numpy(order),
+        order=order,
         energy=energy,
         energies=torch.tensor([energy], dtype=torch.float64),
-        soft=torch.from_numpy(soft),
-        confidence=torch.from_numpy(confidence),
-        agreement=max(same, 1) / len(starts),
+        soft=soft,
+        confidence=confidence,
+        agreement=float(np.mean([(end == ends[best]).all() for end in ends])),
     )
 
 
-def judge_grid(
-    layout: Grid, cost: tuple[Tensor, Tensor], order: Tensor, allowed: Tensor | None
-) -> tuple[Tensor, Tensor]:
+def judge_grid(layout: Grid, evidence: Evidence, order: Tensor, allowed: Tensor | None) -> tuple[Tensor, Tensor]:
     """The soft permutation around an order, and how sure the place of each tile in it is."""
-    if cost[0] is cost[1]:
+    if evidence.alike:
         return to_matrix(order, torch.float32), torch.ones(layout.n)
-    belief = Affinities.of(cost, (layout.height, layout.width))
-    soft, confidence = place_confidence(order.numpy(), belief)
+    soft, confidence = place_confidence(order.numpy(), evidence.belief)
     if allowed is None:
-        confidence *= cut_certainty(cut_scores(order.numpy(), belief, cost))
+        confidence *= evidence.frame.certainty(order.numpy())
     return torch.from_numpy(soft), torch.from_numpy(confidence)
 
 
@@ -121,7 +121,7 @@ def _on_torus(puzzle: Puzzle, runs: int, rng: np.random.Generator) -> list[np.nd
         soft[r, tile] *= 0.2
         soft[r, :, centre] *= 0.2
         soft[r, tile, centre] = 1
-        bias[r, tile, centre] = PIN
+        bias[r, tile, centre] = WHOLE.pin
     crystal = _grown(puzzle, soft, bias, torus=True, stage="anneal")
     orders = assign(torch.from_numpy(crystal.soft).clamp_min(1e-30).log()).numpy()
     return [_opened(puzzle, order) for order in orders]
@@ -131,7 +131,7 @@ def _in_lists(puzzle: Puzzle, seeds: np.ndarray, centre: int) -> np.ndarray:
     """The same for many tiles, without matrices."""
     boards = np.full((len(seeds), puzzle.layout.n), -1)
     boards[:, centre] = seeds
-    crystals = [Lists(board, centre, puzzle.shape, Advance(pin=PIN)) for board in boards]
+    crystals = [Lists(board, centre, puzzle.shape) for board in boards]
 
     def some(low: int, high: int) -> None:
         for crystal in crystals[low:high]:
@@ -146,10 +146,9 @@ def _in_lists(puzzle: Puzzle, seeds: np.ndarray, centre: int) -> np.ndarray:
 
 
 def _grown(puzzle: Puzzle, soft: np.ndarray, bias: np.ndarray, *, torus: bool, stage: str) -> Crystal:
-    growth = Growth()
-    crystal = Crystal(soft, bias, growth.start * np.log(max(puzzle.layout.n, 2)))
-    for _ in range(0, growth.steps, SLICE):
-        grow(crystal, puzzle.belief.bonds, puzzle.shape, torus, growth, SLICE)
+    crystal = Crystal(soft, bias, WHOLE.start * np.log(max(puzzle.layout.n, 2)))
+    for _ in range(0, WHOLE.steps, SLICE):
+        grow(crystal, puzzle.belief.bonds, Board(*puzzle.shape, torus), WHOLE, SLICE)
         on = puzzle.watch(stage=stage, beta=float(crystal.beta.min()), entropy=float(crystal.entropy.mean()))
         if crystal.done.all() or not on:
             break
@@ -158,9 +157,9 @@ def _grown(puzzle: Puzzle, soft: np.ndarray, bias: np.ndarray, *, torus: bool, s
 
 def _opened(puzzle: Puzzle, order: np.ndarray) -> np.ndarray:
     """The torus as a picture: cut at its weakest lines, or shifted to where the mask fits best and then made to fit."""
-    scores = cut_scores(order, puzzle.belief, puzzle.cost)
     if not puzzle.allowed.size:
-        return rolled(order, puzzle.shape, scores)
+        return puzzle.evidence.frame.opened(order)
+    scores = puzzle.evidence.frame.scores(order)
     h, w = puzzle.shape
     tiles, cells = order.reshape(h, w), np.arange(h * w)
     best, least = order, (np.inf, np.inf)
@@ -197,14 +196,14 @@ def _from_scores(puzzle: Puzzle, init: Tensor) -> np.ndarray:
 
 
 def _reassembled(
-    puzzle: Puzzle, starts: list[np.ndarray], rng: np.random.Generator, rounds: Rounds
+    puzzle: Puzzle, starts: list[np.ndarray], rng: np.random.Generator, effort: Effort
 ) -> list[np.ndarray]:
-    """Every start that differs from the ones before, reassembled in its own thread; the starts themselves if stopped."""
-    if puzzle.watch.stopped or rounds.most == 0:
+    """Where each start ends, reassembled in its own thread; equal starts are one, and if stopped they stay what they are."""
+    if puzzle.watch.stopped or effort.most == 0:
         return starts
     distinct = {start.tobytes(): start for start in starts}
     searches = [
-        Reassembly(start, puzzle.belief, child, rounds, puzzle.allowed, puzzle.cost)
+        Reassembly(start, puzzle.belief, child, effort, allowed=puzzle.allowed, frame=puzzle.evidence.frame)
         for start, child in zip(distinct.values(), rng.spawn(len(distinct)), strict=True)
     ]
 
@@ -217,7 +216,8 @@ def _reassembled(
         best = max(searches, key=lambda search: search.total)
         if not puzzle.watch(stage="reassemble", energy=puzzle.energy(best.order), entropy=0.0):
             break
-    return [search.order for search in searches]
+    ends = {start: search.order for start, search in zip(distinct, searches, strict=True)}
+    return [ends[start.tobytes()] for start in starts]
 
 
 def place_confidence(order: np.ndarray, belief: Affinities) -> tuple[np.ndarray, np.ndarray]:
@@ -230,7 +230,7 @@ def place_confidence(order: np.ndarray, belief: Affinities) -> tuple[np.ndarray,
     soft = np.full((1, n, n), 0.05 / n, np.float32)
     soft[0, order, np.arange(n)] += 0.95
     crystal = Crystal(soft, np.zeros_like(soft), CONFIDENCE.start * np.log(max(n, 2)))
-    grow(crystal, belief.bonds, belief.shape, False, CONFIDENCE, CONFIDENCE_STEPS)
+    grow(crystal, belief.bonds, Board(*belief.shape, torus=False), CONFIDENCE, CONFIDENCE_STEPS)
     confidence = np.empty(n, np.float32)
     confidence[order] = crystal.soft[0, order, np.arange(n)]
     return crystal.soft[0], confidence
@@ -249,10 +249,10 @@ def _by_energy(layout: Grid, cost: Tensor, allowed: Tensor | None, init: Tensor 
     return solve_graph(Graph(weights), cost, allowed=allowed, init=init, runs=runs, generator=generator, watch=watch)
 
 
-def polish_grid(orders: Tensor, costs: Tensor | tuple[Tensor, Tensor], height: int, width: int, *, allowed: Tensor | None = None) -> Tensor:  # fmt: skip
+def polish_grid(layout: Grid, evidence: Evidence, found: Solution, *, allowed: Tensor | None, watch: Watch, generator: torch.Generator | None = None) -> Polished:  # fmt: skip
     """Local search on the energy itself: swaps, shifts of rows and columns, shifts of segments. Never worse."""
-    pair = (costs, costs) if isinstance(costs, Tensor) else costs
-    belief = Affinities.of(pair, (height, width))
-    return improve_grid(
-        orders, costs, height, width, glue=(belief.right, belief.below), bonds=belief.bonds, allowed=allowed
-    )
+    belief = evidence.belief
+    orders = improve_grid(found.starts, evidence, belief.glue, belief.bonds, allowed=allowed, watch=watch)
+    energies = layout.energy(orders, evidence)
+    best = int(energies.argmin())
+    return Polished(orders[best], float(energies[best]))
