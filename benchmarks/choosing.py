@@ -9,6 +9,7 @@ reported seeds 0 to 4; seeds from 100 on are for trying things out.
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import sys
 import time
@@ -30,6 +31,7 @@ from unshuffle.relaxations.protocol import Relaxation
 from unshuffle.relaxations.softsort import SoftSort
 from unshuffle.relaxations.straight_through import StraightThrough
 from unshuffle.structure.losses import monotone, monotone_at_all_scales
+from unshuffle.temperature.entropy import EntropyTarget
 from unshuffle.temperature.learned import LearnedTemperature
 from unshuffle.temperature.local import LocalTemperature, MatchedScalar
 from unshuffle.temperature.schedules import Anneal, Constant
@@ -82,7 +84,7 @@ def train(make: Make, loss: Callable[[Tensor], Tensor], n: int, steps: int, seed
 
 
 def scorer(n: int, relax: Relaxation, standardise: bool = True, extra: tuple[nn.Parameter, ...] = ()) -> Make:
-    return lambda: (ItemScorer(n, standardise=standardise), relax, list(extra))
+    return lambda: (ItemScorer(n, standardise=standardise), copy.deepcopy(relax), list(extra))
 
 
 def keys(relax: Relaxation) -> Make:
@@ -116,6 +118,7 @@ def temperatures(n: int = 40) -> dict[str, tuple[Make, Callable, int]]:
         "fixed, beta 0.5": GumbelSinkhorn(Constant(0.5)),
         "fixed, beta 1": GumbelSinkhorn(Constant(1.0)),
         "fixed, beta 2": GumbelSinkhorn(Constant(2.0)),
+        "entropy, 0.9 to 0.5, noise 0.25": GumbelSinkhorn(EntropyTarget(0.9, 0.5, EPOCHS), noise=0.25),
         "global, 0.66 to 2": GumbelSinkhorn(PAPER),
         "adaptive, boost 0.1": GumbelSinkhorn(PAPER, small),
         "matched scalar, boost 0.1": GumbelSinkhorn(PAPER, MatchedScalar(small)),

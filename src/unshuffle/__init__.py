@@ -34,6 +34,7 @@ _HOME = {
     "LinearInBeta": "temperature.schedules",
     "LinearInTau": "temperature.schedules",
     "Exponential": "temperature.schedules",
+    "EntropyTarget": "temperature.entropy",
     "LocalTemperature": "temperature.local",
     "ExcessEntropy": "temperature.signals",
     "DegreeViolation": "temperature.signals",
@@ -111,6 +112,7 @@ if TYPE_CHECKING:
     from .structure.layouts import Grid as Grid
     from .structure.layouts import Path as Path
     from .tasks.estimator import Seriator as Seriator
+    from .temperature.entropy import EntropyTarget as EntropyTarget
     from .temperature.learned import LearnedTemperature as LearnedTemperature
     from .temperature.local import LocalTemperature as LocalTemperature
     from .temperature.local import MatchedScalar as MatchedScalar

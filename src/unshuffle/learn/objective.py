@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from ..errors import function
 from ..operators.permutation import reorder, to_matrix
 from ..relaxations.protocol import Relaxation
+from ..temperature.entropy import Sharpness
 from ..temperature.report import FieldReport
 
 
@@ -54,6 +55,9 @@ class Learner(nn.Module):
         if not isinstance(relax, nn.Module):
             self.controllers = nn.ModuleList(modules_in(relax))
         self.loss = loss if isinstance(loss, OnPermutation) else OnReordered(loss)
+        for module in self.modules():
+            if isinstance(module, Sharpness):
+                module.reset()  # a new training, whatever it was led by before
 
     def forward(self, items: Tensor, allowed: Tensor | None, epoch: float, samples: int, **draw: Any) -> Tensor:
         """Mean loss over lists and noisy samples."""

@@ -3,6 +3,7 @@ r"""Sinkhorn and Gumbel-Sinkhorn with a global or a local inverse temperature (A
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ from ..operators.permutation import square
 from ..operators.precision import widened
 from ..operators.sinkhorn import sinkhorn
 from ..shapes import Scores
+from ..temperature.entropy import EntropyTarget, Sharpness
 from ..temperature.local import Controller
 from ..temperature.report import FieldReport, diagnose
 from .layer import Draw, Scheduled
@@ -27,7 +29,12 @@ class GumbelSinkhorn(Scheduled):
 
     `schedule` gives the base $\beta_0$ by epoch; `local` (from epoch `adapt_from` on) makes it a field. Without noise
     (`noise=0`, `Sinkhorn`, or in evaluation) the temperature still applies; in the paper's code it silently does not.
+
+    With an `EntropyTarget` as the schedule, $P = \mathrm{Sinkhorn}(a S + \sigma g)$: the noise $\sigma$ is in units of logits, and the
+    sharpness a is led by the entropy of the rows, a step a call in training. No gradient goes through a.
     """
+
+    takes_entropy: ClassVar[bool] = True
 
     local: Controller | None = None
     iterations: int = 10
@@ -41,12 +48,18 @@ class GumbelSinkhorn(Scheduled):
         whole("iterations", self.iterations, 1)
         whole("adapt_from", self.adapt_from, 0)
         number("noise", self.noise, least=0)
+        if isinstance(self.schedule, EntropyTarget):
+            self.sharpness = Sharpness()
 
     def relaxed(self, scores: Scores, allowed: MaskOrNone, draw: Draw) -> SoftPermutations:
-        noise = self.noise if self.training else 0.0
+        noise, beta = self.noise if self.training else 0.0, draw.beta
+        if isinstance(self.schedule, EntropyTarget):
+            a = self.sharpness(scores, draw.beta, self.iterations, allowed)
+            # sigma (S a / sigma + g) is a S + sigma g
+            scores, beta, noise = (scores * (a / noise), noise, 1.0) if noise else (scores * a, 1.0, 0.0)
         return gumbel_sinkhorn(
             scores,
-            beta=draw.beta,
+            beta=beta,
             samples=draw.samples if noise or draw.samples is None else 1,  # without noise all samples are one
             local=self.local if draw.adapts else None,
             iterations=self.iterations,
@@ -62,8 +75,10 @@ class GumbelSinkhorn(Scheduled):
     def report(self, scores: Scores, *, epoch: Number | None = None, allowed: MaskOrNone = None) -> FieldReport:
         """The realised temperature field and entropies at these scores; one Sinkhorn, meant for once an epoch."""
         epoch = self.epoch if epoch is None else epoch
-        beta = self.schedule(epoch)
-        Q = sinkhorn(beta * widened(scores.detach()), self.iterations, allowed)
+        beta, given = self.schedule(epoch), widened(scores.detach())
+        if isinstance(self.schedule, EntropyTarget):
+            beta = float(self.sharpness.at(given, beta, self.iterations, allowed))
+        Q = sinkhorn(beta * given, self.iterations, allowed)
         return diagnose(self.local if epoch >= self.adapt_from else None, Q, beta, allowed)
 
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ..errors import BadInput, function, number, shown
 from ..operators.precision import in_full_precision
+from ..temperature.entropy import EntropyTarget
 from ..temperature.schedules import UNIT, Schedule
 from .protocol import MaskOrNone, Number, Share, SoftPermutations
 
@@ -70,9 +71,14 @@ class Scheduled(Layer):
     schedule: Schedule = UNIT
 
     example: ClassVar[str] = "us.Constant(0.5)"
+    takes_entropy: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         function("The schedule (beta by epoch)", self.schedule, self.example)
+        if isinstance(self.schedule, EntropyTarget) and not self.takes_entropy:
+            raise BadInput(
+                f"{type(self).__name__} has no entropy to aim at: give it a schedule of beta, {self.example}."
+            )
 
     def forward(
         self,

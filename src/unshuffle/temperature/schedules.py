@@ -67,9 +67,13 @@ class Anneal:
         function("The shape", self.shape, "us.LinearInBeta()")
 
     def __call__(self, epoch: Number = 0) -> Number:
-        number("epoch", epoch)
-        t = min(max(epoch / max(self.epochs - 1, 1), 0.0), 1.0)
-        return self.shape(self.start, self.end, t)
+        return self.shape(self.start, self.end, share_of(epoch, self.epochs))
+
+
+def share_of(epoch: Number, epochs: int) -> float:
+    """How much of the way is done: 0 in the first epoch, 1 in the last and afterwards."""
+    number("epoch", epoch)
+    return min(max(epoch / max(epochs - 1, 1), 0.0), 1.0)
 
 
 UNIT = Constant(1.0)

@@ -1,0 +1,152 @@
+r"""Anneal the entropy, not the temperature: a schedule of how undecided rows are, and the sharpness that makes them so.
+
+In $\mathrm{Sinkhorn}(\beta (S + g))$ one number sets two things, how sharp the rows are and how loud the noise is in logits. A
+network can sharpen itself by growing S, but it cannot make the noise quieter. Apart, $P = \mathrm{Sinkhorn}(a S + \sigma g)$, the
+noise keeps its size $\sigma$, and $a$ is led so that the mean normalised row entropy of $\mathrm{Sinkhorn}(a S)$ comes to what the
+schedule asks for. It begins where rows are all but uniform and goes slowly, $\log a \mathrel{+}= \eta (H - H^*)$ a step, so that the network does
+most of the deciding itself: an a that meets the target at once makes rows decide before anything is learned, and the network
+is trained on its own accidents. The layer is the same for scores of any scale.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ..errors import BadInput, function, number, whole
+from ..operators.assignment import masked
+from ..operators.entropies import row_and_column_entropies
+from ..operators.permutation import entropy
+from ..operators.sinkhorn import sinkhorn
+from ..shapes import Scores
+from .schedules import LinearInBeta, Number, share_of
+from .signals import Allowed
+
+ROWS = 200  # of a batch that are looked at: the mean entropy of a few matrices tells that of all
+RATE = 0.3  # of log a, per unit of entropy and step
+UNDECIDED = 0.999  # entropy to begin with
+STEPS = 10  # of the search at most; it gains a factor of some three a step
+CLOSE = 0.003  # of entropy
+# what log(a times the spread of the scores) can be: from flat, to telling neighbours apart among thousands of items
+FLATTEST, SHARPEST = -5.0, 18.0
+
+
+@dataclass(frozen=True)
+class EntropyTarget:
+    """Mean row entropy, from `start` to `end` in `epochs` epochs, counted from 0; constant afterwards. 1 is uniform, 0 decided.
+
+    A Sinkhorn relaxation takes it in place of a schedule of beta; its noise is then in units of logits.
+    """
+
+    start: Number = 0.9
+    end: Number = 0.5
+    epochs: int = 100
+    shape: Callable[[Number, Number, Number], Number] = LinearInBeta()
+
+    def __post_init__(self) -> None:
+        for name, value in (("first", self.start), ("last", self.end)):
+            if number(f"The {name} entropy", value, above=0) > 1:
+                raise BadInput(f"The {name} entropy is a share of the largest possible, at most 1, not {value}.")
+        whole("The number of epochs to anneal in", self.epochs, 1)
+        function("The shape", self.shape, "us.LinearInBeta()")
+
+    def __call__(self, epoch: Number = 0) -> Number:
+        return self.shape(self.start, self.end, share_of(epoch, self.epochs))
+
+
+class Sharpness(nn.Module):
+    """The a of a layer: where it stands is the only state of a relaxation, and is saved with the model."""
+
+    log_a: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("log_a", torch.tensor(math.nan))
+        self.begun = False
+
+    def reset(self) -> None:
+        """Forget where it stood: the next step begins undecided."""
+        self.begun = False
+        self.log_a.fill_(math.nan)
+
+    def forward(
+        self, scores: Scores, target: Number | Tensor, iterations: int, allowed: Allowed | None = None
+    ) -> Float[Tensor, ""]:
+        """a for these scores, after one step towards the target if this is training."""
+        if self.training:
+            self._step(*some(scores.detach(), allowed), target, iterations)
+        return self.at(scores, target, iterations, allowed)
+
+    @torch.no_grad()
+    def at(
+        self, scores: Scores, target: Number | Tensor, iterations: int, allowed: Allowed | None = None
+    ) -> Float[Tensor, ""]:
+        """a as it stands; before any training, the one that meets the target."""
+        a = self.log_a.exp() if self.begun else sharpness(scores, target, iterations, allowed)
+        return a.to(scores.dtype)
+
+    @torch.no_grad()
+    def _step(self, few: Scores, allowed: Allowed | None, target: Number | Tensor, iterations: int) -> None:
+        if not self.begun:
+            self.log_a.copy_(sharpness(few, UNDECIDED, iterations, allowed).log())
+            self.begun = True
+        soft = sinkhorn(self.log_a.exp().to(few) * few, iterations, allowed)
+        self.log_a += RATE * (row_and_column_entropies(soft, allowed)[0].mean() - target)
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+        self.begun = not bool(self.log_a.isnan())
+
+
+@torch.no_grad()
+def sharpness(
+    scores: Float[Tensor, "*batch n n"], target: Number | Tensor, iterations: int, allowed: Allowed | None = None
+) -> Float[Tensor, ""]:
+    r"""The $a$ for which the mean row entropy of $\mathrm{Sinkhorn}(a S)$ is the target; found on a few matrices of the batch.
+
+    The entropy falls as a grows, so the root is bracketed and searched by regula falsi (Illinois) in log a. Where no a
+    reaches the target (ties that stay undecided, or nothing to decide), the nearest end of the bracket is taken.
+    """
+    few, open_few = some(scores.detach(), allowed)
+    unit = _spread(few, open_few)
+    low, high = few.new_tensor(FLATTEST), few.new_tensor(SHARPEST)
+    over = few.new_tensor(1.0) - target  # excess of the entropy at the ends: at the flat one it is 1
+    under = -torch.as_tensor(target).to(few) * torch.ones_like(over)
+    middle = low
+    for _ in range(STEPS):
+        middle = (low * -under + high * over) / (over - under).clamp_min(1e-12)
+        middle = middle.clamp(low + 0.05 * (high - low), high - 0.05 * (high - low))
+        soft = sinkhorn((middle.exp() / unit) * few, iterations, open_few)
+        excess = entropy(soft, -1, open_few).mean() - target
+        if not torch.compiler.is_compiling() and abs(float(excess)) < CLOSE:
+            break
+        flat = excess > 0
+        # an end that stays for a second time counts half from then on
+        over, under = torch.where(flat, excess, over / 2), torch.where(flat, under / 2, excess)
+        low, high = torch.where(flat, middle, low), torch.where(flat, high, middle)
+    return (middle.exp() / unit).to(scores.dtype)
+
+
+def some(scores: Tensor, allowed: Allowed | None) -> tuple[Tensor, Allowed | None]:
+    """A few matrices, spread over the batch, and their masks."""
+    n = scores.shape[-1]
+    flat = scores.reshape(-1, n, n)
+    step = max(1, len(flat) // math.ceil(ROWS / n))
+    if allowed is None:
+        return flat[::step], None
+    return flat[::step], allowed.expand(scores.shape).reshape(-1, n, n)[::step]
+
+
+def _spread(scores: Tensor, allowed: Allowed | None) -> Tensor:
+    """The root mean square of the scores about the mean of their row, over the allowed entries."""
+    there = masked(scores, allowed) > -torch.inf
+    values, count = scores.masked_fill(~there, 0.0), there.sum(-1, keepdim=True).clamp_min(1)
+    centred = (values - values.sum(-1, keepdim=True) / count).masked_fill(~there, 0.0)
+    rounding = torch.finfo(scores.dtype).eps * values.abs().amax() + torch.finfo(scores.dtype).tiny ** 0.5
+    return (centred.square().sum() / there.sum().clamp_min(1)).sqrt().maximum(rounding)

@@ -1,0 +1,137 @@
+"""Entropy targets: the sharpness that meets one, its slow lead in training, and what it is for."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch import nn
+
+import unshuffle as us
+from unshuffle.temperature.entropy import RATE, UNDECIDED, Sharpness, sharpness
+
+TARGET = us.EntropyTarget(0.9, 0.3, epochs=11)
+
+
+def row_entropy(a, scores, allowed=None, iterations=10):
+    return float(us.entropy(us.sinkhorn(a * scores, iterations, allowed), -1, allowed).mean())
+
+
+def test_the_schedule_is_one_of_entropies():
+    assert [TARGET(e) for e in (0, 5, 10, 99)] == pytest.approx([0.9, 0.6, 0.3, 0.3])
+    for start, end in ((0.0, 0.5), (0.5, 1.1), (float("nan"), 0.5)):
+        with pytest.raises(us.BadInput, match="entropy"):
+            us.EntropyTarget(start, end, epochs=3)
+
+
+@pytest.mark.parametrize("target", [0.97, 0.8, 0.4, 0.1])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("kind", ["random", "a band"])
+def test_the_sharpness_meets_the_target(target, scale, kind):
+    places = torch.linspace(0, 1, 40)
+    scores = torch.randn(6, 40, 40) if kind == "random" else -(places[:, None] - places).square().expand(6, 40, 40)
+    a = sharpness(scale * scores, target, 10)
+    assert row_entropy(a, scale * scores) == pytest.approx(target, abs=0.04)
+    assert float(a) * scale == pytest.approx(float(sharpness(scores, target, 10)), rel=1e-3)
+
+
+def test_masks_count_the_entries_that_are_left():
+    scores, allowed = torch.randn(5, 30, 30), torch.rand(30, 30) < 0.4
+    allowed |= torch.eye(30, dtype=torch.bool)
+    a = sharpness(scores, 0.6, 10, allowed)
+    assert row_entropy(a, scores, allowed) == pytest.approx(0.6, abs=0.04)
+
+
+@pytest.mark.parametrize("scores", [torch.zeros(2, 5, 5), torch.full((5, 5), 7.0), torch.randn(3, 1, 1)])
+def test_nothing_to_decide_is_no_error(scores):
+    relax = us.GumbelSinkhorn(TARGET, noise=0.25)
+    P = relax(scores, epoch=10, samples=2)
+    assert P.isfinite().all()
+    assert us.GumbelSinkhorn(TARGET, noise=0.0)(scores).isfinite().all()
+
+
+def test_noise_stands_apart_from_sharpness():
+    """a S + sigma g, whatever the scale of S: the noise in logits is sigma, not a sigma."""
+    scores = torch.randn(4, 12, 12)
+    relax = us.GumbelSinkhorn(TARGET, noise=0.25)
+    P = relax(scores, epoch=3, generator=torch.Generator().manual_seed(1))
+    a = relax.sharpness.log_a.exp()
+    g = (us.gumbel_sinkhorn(torch.zeros(4, 12, 12), iterations=1, generator=torch.Generator().manual_seed(1))).log()
+    expected = us.sinkhorn(a * scores + 0.25 * g)  # g up to row and column terms, which Sinkhorn from uniform removes
+    assert torch.equal(us.assign(P.log()), us.assign(expected.log()))
+    for scale in (1e-3, 1e3):
+        other = us.GumbelSinkhorn(TARGET, noise=0.25)
+        Q = other(scale * scores, epoch=3, generator=torch.Generator().manual_seed(1))
+        assert torch.allclose(P, Q, atol=1e-3)
+
+
+def test_it_is_led_slowly_and_only_in_training():
+    scores = torch.randn(40, 20, 20)
+    relax = us.GumbelSinkhorn(us.Sinkhorn(us.EntropyTarget(0.5, 0.5, epochs=1)).schedule, noise=0.1)
+    before = relax.eval()(scores)
+    assert float(us.entropy(before).mean()) == pytest.approx(0.5, abs=0.03)  # untrained, it meets the target at once
+    assert not relax.sharpness.begun
+    relax.train()
+    relax(scores)
+    first = float(relax.sharpness.log_a)
+    assert row_entropy(torch.tensor(first - RATE * 0.5).exp(), scores) == pytest.approx(UNDECIDED, abs=0.01)
+    steps = []
+    for _ in range(60):
+        relax(scores)
+        steps.append(float(relax.sharpness.log_a))
+    assert all(0 <= b - a <= RATE * 0.5 + 1e-6 for a, b in zip([first, *steps], steps, strict=False))
+    assert row_entropy(relax.sharpness.log_a.exp(), scores) == pytest.approx(0.5, abs=0.02)
+    relax.eval()
+    relax(scores)
+    report = relax.report(scores)
+    assert float(relax.sharpness.log_a) == steps[-1]
+    assert report.beta_mean == pytest.approx(float(relax.sharpness.log_a.exp()), rel=1e-5)
+    assert float(report.row_entropy.mean()) == pytest.approx(0.5, abs=0.02)
+
+
+def test_where_it_stands_is_saved_with_the_model():
+    scores = torch.randn(4, 10, 10)
+    model = nn.Sequential(nn.Linear(10, 10), us.GumbelSinkhorn(TARGET, noise=0.25))
+    for _ in range(5):
+        model(scores)
+    again = nn.Sequential(nn.Linear(10, 10), us.GumbelSinkhorn(TARGET, noise=0.25))
+    again.load_state_dict(model.state_dict())
+    for other in (again, copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert torch.equal(other.eval()(scores), model.eval()(scores))
+    assert not us.GumbelSinkhorn().state_dict()
+    lead = model[1].sharpness
+    assert isinstance(lead, Sharpness)
+    lead.reset()
+    assert not lead.begun
+
+
+def test_others_refuse_it_in_one_sentence():
+    for relax in (us.NeuralSort, us.SoftSort, us.OT4P, us.ColumnSoftmax):
+        with pytest.raises(us.BadInput, match=f"{relax.__name__} has no entropy"):
+            relax(TARGET)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e3])
+def test_sorting_is_learned_at_any_scale_of_the_scores(scale):
+    """The paper's network and loss, 120 steps: a schedule of beta is at 0.4 to 0.7 by then, and at chance for small scores."""
+    n, steps = 20, 120
+    network = nn.Sequential(nn.Conv1d(1, 64, 1), nn.ReLU(), nn.Conv1d(64, n, 1))
+    for layer in network:
+        if isinstance(layer, nn.Conv1d):
+            nn.init.xavier_normal_(layer.weight)
+            nn.init.zeros_(layer.bias)
+    adam = torch.optim.Adam(network.parameters(), 5e-3)
+    relax = us.GumbelSinkhorn(us.EntropyTarget(0.9, 0.5, epochs=steps), noise=0.25)
+    generator = torch.Generator().manual_seed(3)
+    for step in range(steps):
+        items = 10 + torch.rand(32, n, 1)
+        P = relax(scale * network(items.mT).mT, epoch=step, samples=3, generator=generator)
+        loss = us.losses.monotone(us.reorder(P, items.expand(3, 32, n, 1))).mean()
+        adam.zero_grad()
+        loss.backward()
+        adam.step()
+    items = 10 + torch.rand(50, n, 1)
+    order = us.assign(network(items.mT).mT.detach())
+    assert float(us.metrics.order_tau(order, items[..., 0].argsort(-1)).mean()) > 0.99
