@@ -99,7 +99,7 @@ class Sharpness(nn.Module):
         soft = sinkhorn(self.log_a.exp().to(few) * few, iterations, allowed)
         self.log_a += RATE * (row_and_column_entropies(soft, allowed)[0].mean() - target)
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super()._load_from_state_dict(state_dict, prefix, *rest)
         self.begun = not bool(self.log_a.isnan())
 
