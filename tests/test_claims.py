@@ -1,6 +1,7 @@
 """The paper's statements, by their numbers, each as exactly as it is true.
 
-Proposition 1 is told the wrong way round in the paper: for delta << Delta one scalar inverse temperature does both. The exact
+Proposition 1 holds as it is stated (there are margins for which no scalar works), under one condition on the blocks; its gloss
+"for delta << Delta these requirements are incompatible" is the wrong way round: there one scalar inverse temperature does both. The exact
 statement is tested here, the one that the figure and the docs use.
 """
 
@@ -87,9 +88,22 @@ def test_proposition_1_when_no_scalar_works(n1, n2, easy, hard, eps, eta):
     assert bool(works) == scalar_exists(n1, n2, easy, hard, eps, eta) == (easy / hard >= ratio)
 
 
+@settings(max_examples=100, deadline=None)
+@given(sizes, sizes, shares, shares)
+def test_proposition_1_as_it_is_stated(n1, n2, eps, eta):
+    """ "There exist Delta > delta > 0 such that no beta ...": true iff (n1-1)(1-eps)/eps > (n2-1)(1-eta)/eta, and then margins
+    that are nearly alike are such a choice; otherwise every choice has a beta."""
+    easy, hard = (n1 - 1) * (1 - eps) / eps, (n2 - 1) * (1 - eta) / eta
+    assume(abs(math.log(easy / hard)) > 1e-3)
+    choices = [(delta * (1 + more), delta) for delta in (0.01, 1.0, 30.0) for more in (1e-6, 0.1, 1.0, 100.0)]
+    clash = [not scalar_exists(n1, n2, Delta, delta, eps, eta) for Delta, delta in choices]
+    assert any(clash) == (easy > hard)
+    assert clash[0] == any(clash)
+
+
 @settings(max_examples=40, deadline=None)
 @given(sizes, sizes, shares, shares)
-def test_proposition_1_is_the_wrong_way_round_for_very_different_margins(n1, n2, eps, eta):
+def test_proposition_1_is_glossed_the_wrong_way_round(n1, n2, eps, eta):
     """delta << Delta: "these requirements are incompatible", says the paper; one scalar meets both."""
     Delta, delta = 10.0, 0.01
     assert scalar_exists(n1, n2, Delta, delta, eps, eta)

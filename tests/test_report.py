@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from unshuffle.cli.common import build
 from unshuffle.paper.store import Place, Result, Store
+from unshuffle.report.answers import answer
 from unshuffle.report.build import Report, build_report
 from unshuffle.report.grid import comparisons, cuts, grids
 from unshuffle.report.others import joined, measured_elsewhere
@@ -103,7 +104,8 @@ def test_a_cell_has_mean_spread_seeds_the_papers_number_and_the_difference():
 
 def test_cuts_are_said_under_the_table_and_gaps_are_listed():
     found = table("sorting", sorting_results())
-    assert cuts(found) == ["† n 100: 20 of 150 epochs."]
+    rows = "Unsupervised GS; Unsupervised GS + TA; Matched scalar control"
+    assert cuts(found) == [f"† {rows} (n 100): 20 of 150 epochs."]
     assert "[0, 1] Unsupervised GS: all" in found.missing
     assert "[10, 11] Unsupervised GS: 5, 10, 50, 200, 300" in found.missing
     assert table("tsp", sorting_results()).missing == ["all of it"]
@@ -130,6 +132,31 @@ def test_pairs_use_common_seeds_only_and_where_lower_is_better_say_so():
     ]
     (pair,) = pairs(table("tsp", tours))
     assert (pair.better, len(pair.differences)) == (2, 3)
+
+
+def test_the_answer_stands_above_the_table_and_comes_from_its_numbers(made):
+    said = answer(table("sorting", sorting_results()))
+    assert "+ TA against Unsupervised GS: better with every seed in 1 of 1 cells, worse with every seed in 0" in said
+    assert "+0.050 ([10, 11] n 100, 3 seeds)" in said
+    assert said in made.markdown
+    assert answer(table("tsp", [])) == ""
+    alone = [result(Place("mask-only", "", "mask-only", "5 x 5", 0, "cpu"), {"tau": 0.03})]
+    assert (
+        answer(table("mask-only", alone))
+        == "Ours minus the paper's, in the 1 cells that both have: from +0.0010 to +0.0010."
+    )
+
+
+def test_a_training_that_stopped_early_is_marked():
+    early = replace(
+        cell("global", 0, 0.7, cut=""),
+        metrics={"tau": 0.7, "epochs": 40},
+        settings={"recipe": {"epochs": 150}, "stopping": {"patience": 25}},
+    )
+    found = table("sorting", [early])
+    assert cuts(found) == ["† Unsupervised GS (n 100): stopped early, after 25 epochs without a better loss."]
+    (line,) = (x for g in grids(found) for x in g.lines if x.method == "Unsupervised GS" and x.kind == "ours")
+    assert "0.700†" in line.cells
 
 
 def test_equal_results_have_no_p_value():

@@ -13,21 +13,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from typer.testing import CliRunner
 
 from unshuffle.cli.common import build
 from unshuffle.paper.executor import Local, not_yet_computed
+from unshuffle.paper.keys import PublishedKeys, UntrainedKeys, greedy
 from unshuffle.paper.lock import held
 from unshuffle.paper.run import Busy, Means, Outcome, Planned, Training, Unfinished, carry_out, compact, result_of
-from unshuffle.paper.sorting import BUDGETS, sorting
+from unshuffle.paper.sorting import BUDGETS, RANGES, sorting
 from unshuffle.paper.store import Place, Result, Store
 from unshuffle.paper.tables import TABLES, Wanted
 from unshuffle.recipes.draws import DrawnOnce
 from unshuffle.recipes.jigsaw import Jigsaw
 from unshuffle.recipes.settings import plain
 from unshuffle.recipes.sorting import Sorting
-from unshuffle.recipes.training import BestHeldOut
+from unshuffle.recipes.training import BestHeldOut, LastByTest
 from unshuffle.report.summary import reported
 from unshuffle.temperature.local import MatchedScalar
 
@@ -167,6 +169,33 @@ def test_the_sorting_table_pairs_its_methods():
         same = replace(recipes["adaptive"], relax=recipes["global"].relax)
         assert plain(same) == plain(recipes["global"])
     assert [b.sizes for rows, b in BUDGETS["paper"] if "global" in rows] == [(5, 10, 50, 100, 200, 300)]
+
+
+def test_neuralsort_as_published_is_the_papers_row():
+    """Softmax over positions, single precision, tau = 1, greedy: it sorts [0, 1] at n = 50 and hardly anything of [10, 11]."""
+    papers = reported()["sorting"]["sections"]
+    for section, column, n in (("[0, 1]", 2, 50), ("[10, 11]", 0, 5), ("[10, 11]", 1, 10), ("[10, 11]", 2, 50)):
+        tau = PublishedKeys(n, RANGES[section], seed=0).compute(Means(Path())).metrics["tau"]
+        assert tau == pytest.approx(papers[section]["NeuralSort, as published"][column][0], abs=0.04)
+    assert UntrainedKeys(50, (10.0, 11.0), seed=0, lists=20).compute(Means(Path())).metrics["tau"] == 1.0
+
+
+def test_greedy_decoding_takes_what_is_left_position_by_position():
+    P = torch.tensor([[[0.6, 0.7, 0.1], [0.5, 0.6, 0.2], [0.0, 0.0, 0.0]]])
+    assert greedy(P).tolist() == [[0, 1, 2]]
+    assert greedy(torch.zeros(1, 3, 3)).tolist() == [[0, 1, 2]]
+
+
+def test_rows_as_published_follow_the_authors_code():
+    runs = {
+        p.place.row: p.run for p in sorting("cpu", (0,)) if p.place.column == "50" and p.place.section == "[10, 11]"
+    }
+    ours, theirs = runs["adaptive"], runs["adaptive, as published"]
+    assert isinstance(theirs, Training)
+    relax: Any = theirs.recipe.relax
+    assert 1 / relax.schedule(74.5) == pytest.approx(1.0)  # tau from 1.5 to 0.5, linear
+    assert (relax.adapt_from, theirs.recipe.descent.clip, theirs.stopping) == (0, None, LastByTest(25))
+    assert (ours.recipe.relax.adapt_from, ours.stopping) == (1, BestHeldOut(25))  # pyright: ignore
 
 
 # --- one run ---------------------------------------------------------------------------------------------------------

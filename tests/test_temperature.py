@@ -284,3 +284,11 @@ def test_no_gradient_reaches_the_scores_through_the_controller():
     frozen = sinkhorn(field * scores).square().sum()
     (a,), (b,) = torch.autograd.grad(adaptive, scores), torch.autograd.grad(frozen, scores)
     torch.testing.assert_close(a, b)
+
+
+def test_entropies_by_log_n_or_by_the_log_of_what_is_allowed():
+    """A row with two candidates, both equally likely, is fully uncertain among the allowed, and half uncertain among four."""
+    allowed = torch.tensor([[True, True, False, False]] * 2 + [[False, False, True, True]] * 2)
+    Q = allowed.double() / 2
+    assert ExcessEntropy(0.0)(Q, allowed)[0].tolist() == pytest.approx([1.0] * 4, abs=1e-5)
+    assert ExcessEntropy(0.0, log_n=True)(Q, allowed)[0].tolist() == pytest.approx([0.5] * 4, abs=1e-5)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import pytest
 import torch
 
 import unshuffle as us
-from unshuffle.cli.train import chosen_recipe
+from unshuffle.cli.train import chosen_recipe, described
 from unshuffle.recipes.draws import DrawnAnew, DrawnOnce
 from unshuffle.recipes.settings import essential, plain
 from unshuffle.recipes.sorting import Sorting, distance_to_sorted
@@ -196,6 +198,41 @@ def test_train_then_apply(tmp_path):
         assert done.returncode == 2
         assert message in done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_the_recipe_is_printed_as_people_read_it():
+    lines = described(Sorting.paper(100, (10.0, 11.0)), "sorting, paper recipe")
+    said = {line.split("  ")[1]: line.split("  ")[-1].strip() for line in lines[1:]}
+    assert said["values"] == "10 11"
+    assert said["loss"] == "monotone"
+    assert said["relax"].startswith("GumbelSinkhorn(schedule=Anneal(start=0.66, end=2, epochs=150), local=")
+    assert "iterations" not in said["relax"]  # at its default
+    assert all(len(line) < 160 for line in lines)
+
+
+def test_a_time_limit_without_an_epoch_says_so(tmp_path):
+    done = cli("train", "sorting", "--n", 8, "--time-limit", 0, "--out", tmp_path)
+    assert "before the first epoch was done" in done.stdout
+    assert "best.pt" not in done.stdout
+    assert done.returncode == 0, done.stderr
+
+
+def test_ctrl_c_is_answered_at_once_and_keeps_the_best_so_far(tmp_path):
+    command = [sys.executable, "-m", "unshuffle", "train", "sorting", "--n", "20", "--epochs", "400", "--out", tmp_path]
+    running = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    log = tmp_path / "log.jsonl"
+    for _ in range(1200):
+        if log.exists() and len(log.read_text().splitlines()) > 1:
+            break
+        time.sleep(0.1)
+    began = time.perf_counter()
+    running.send_signal(signal.SIGINT)
+    said, _ = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert time.perf_counter() - began < 10  # 2 on a machine that is not busy
+    assert "best so far: epoch" in said
+    recipe, network, _ = trained(tmp_path)
+    assert recipe.test(network)["tau"] > 0.5
 
 
 def test_tensorboard_gets_every_epoch(tmp_path):

@@ -141,17 +141,15 @@ def known_places(box: Box, anchors: int, seed: int) -> Tensor | None:
     """A mask that holds ``anchors`` tiles, chosen at random, in their true places."""
     import torch
 
+    from ..recipes.puzzles import anchored
+
     if not anchors or box.truth is None:
         return None
     n = box.grid.n
     if anchors > n:
         raise BadInput(f"There are only {n} tiles, so at most {n} anchors, not {anchors}.")
     places = torch.randperm(n, generator=torch.Generator().manual_seed(seed + 1))[:anchors]
-    allowed = torch.ones(n, n, dtype=torch.bool)
-    allowed[:, places] = False
-    allowed[box.truth[places]] = False
-    allowed[box.truth[places], places] = True
-    return allowed
+    return anchored(box.truth.unsqueeze(0), places.unsqueeze(0))[0]
 
 
 def summary(photo: Path, box: Box, solution: Solution, anchors: int, seed: int) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import fields
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import BadInput
-from .common import Json, Out, Quiet, Seed, TimeLimit, errors, say, write_atomic
+from .common import Json, Out, Quiet, Seed, TimeLimit, errors, harmless, say, write_atomic
 
 if TYPE_CHECKING:
     from ..learn.loop import Moment
@@ -27,7 +28,7 @@ class Task(str, Enum):
     tour = "tour"
 
 
-class Kind(str, Enum):
+class RecipeName(str, Enum):
     paper = "paper"
     strong = "strong"
 
@@ -42,7 +43,9 @@ class Heat(str, Enum):
 
 def train(
     task: Annotated[Task, typer.Argument(help="What to learn to order.")],
-    recipe: Annotated[Kind, typer.Option("--recipe", help="The paper's protocol, or what we recommend.")] = Kind.strong,
+    recipe: Annotated[
+        RecipeName, typer.Option("--recipe", help="The paper's protocol, or what we recommend.")
+    ] = RecipeName.strong,
     temperature: Annotated[
         Heat | None,
         typer.Option("--temperature", help="adaptive: per row and column; matched: its scalar control; degree: tours."),
@@ -108,13 +111,15 @@ def train(
     }
     chosen = chosen_recipe(task.value, recipe.value, seed, given)
     if not (quiet or json_):
-        errors.print(f"{task.value}, {recipe.value} recipe: {json.dumps(plain(chosen))}", markup=False, soft_wrap=True)
+        for line in described(chosen, f"{task.value}, {recipe.value} recipe"):
+            errors.print(line, markup=False, soft_wrap=True)
     with ExitStack() as stack:
         watchers = [stack.enter_context(progress_bar(quiet or json_))]
         if tensorboard:
             watchers.append(tensorboard_log(out / "tensorboard"))
         fitted = carry_out(chosen, out, device=device, time_limit=time_limit, callback=_each(watchers))
-    metrics = chosen.test(fitted.network) if fitted.history else {}
+    measured = fitted.history and fitted.status != "interrupted"  # Ctrl-C is answered at once
+    metrics = chosen.test(fitted.network) if measured else {}
     result = {
         "task": task.value,
         "recipe": plain(chosen),
@@ -129,6 +134,15 @@ def train(
     if os.environ.get("RANK", "0") == "0":
         write_atomic(out / "run.json", json.dumps(result, indent=1) + "\n")
     say(result, _lines(result), json_, quiet)
+
+
+def described(recipe: Recipe, title: str) -> list[str]:
+    """A recipe as people read it: one line per part."""
+    from ..recipes.settings import in_words
+
+    parts = {field.name: in_words(getattr(recipe, field.name)) for field in fields(recipe)}  # pyright: ignore
+    width = max(map(len, parts))
+    return [title, *(f"  {name.replace('_', ' '):{width}}  {harmless(words)}" for name, words in parts.items())]
 
 
 def recipes() -> dict[str, type]:
@@ -166,9 +180,18 @@ def _each(watchers: Sequence[Callable[[Moment], object]]) -> Callable[[Moment], 
 
 
 def _lines(result: dict[str, Any]) -> list[str]:
+    folder, epochs = result["folder"], result["epochs"]
+    done = f"{epochs} epoch{'s' * (epochs != 1)} in {result['seconds']:.0f} s ({result['status']})"
+    if not epochs:
+        stopped = (
+            f"stopped ({result['status']}) before the first epoch was done: nothing can be said of the network yet"
+        )
+        return [stopped, f"the same command goes on from {folder}/last.pt; give it more time"]
     numbers = "  ".join(f"{name} {value:.4f}" for name, value in result["test"].items())
     return [
-        f"{result['epochs']} epochs in {result['seconds']:.0f} s ({result['status']})",
-        f"on unseen test lists: {numbers}",
-        f"wrote {result['folder']}/best.pt; use it with: unshuffle apply {result['folder']}/best.pt DATA",
+        done,
+        f"on unseen test lists: {numbers}"
+        if numbers
+        else f"not measured; best so far: epoch {result['best_epoch'] + 1}",
+        f"wrote {folder}/best.pt; use it with: unshuffle apply {folder}/best.pt DATA",
     ]

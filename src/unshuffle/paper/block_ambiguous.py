@@ -6,8 +6,9 @@ $\beta \le \log((n_2-1)(1-\eta)/\eta)/\delta$, and no scalar does both iff
 
 $$ \Delta/\delta < \frac{\log((n_1-1)(1-\varepsilon)/\varepsilon)}{\log((n_2-1)(1-\eta)/\eta)}. $$
 
-The paper concludes the opposite ("for $\delta \ll \Delta$ incompatible"): there the interval is wide. Its Lemma 1 states a bound as
-necessary and proves it sufficient.
+The paper's Proposition 1, that there *are* $\Delta > \delta$ for which none works, is true iff
+$(n_1-1)(1-\varepsilon)/\varepsilon > (n_2-1)(1-\eta)/\eta$. Its gloss ("for $\delta \ll \Delta$ incompatible") is the wrong way round: there the
+interval is wide. Its Lemma 1 states a bound as necessary and proves it sufficient.
 """
 
 from __future__ import annotations

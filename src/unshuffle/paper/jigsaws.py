@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from ..errors import BadInput
-from ..recipes.jigsaw import PAPER, PICTURE, Jigsaw
+from ..recipes.jigsaw import PAPER, PICTURE, BlendedSeams, Jigsaw
 from ..relaxations.gumbel_sinkhorn import GumbelSinkhorn
 from ..temperature.schedules import Constant
 from .budget import Budget
@@ -30,9 +30,13 @@ def jigsaw(scale: Scale, seeds: Sequence[int], data: Path | None) -> list[Planne
     budget, folder, planned = BUDGETS[scale], _folder(data), []
     for seed in seeds:
         for side in budget.sizes:
-            for row in ("global", "adaptive", "matched"):
-                recipe = Jigsaw.paper(folder, side, row, seed, budget.epochs, pixels=budget.pixels or PICTURE)
-                planned.append(_planned("jigsaw", recipe, row, scale, _cut(budget, side)))
+            whole = partial(
+                Jigsaw.paper, folder, side, seed=seed, epochs=budget.epochs, pixels=budget.pixels or PICTURE
+            )
+            rows = {name: whole(temperature=name) for name in ("global", "adaptive", "matched")}
+            rows["adaptive, log n"] = whole(temperature="adaptive", log_n=True)
+            rows["adaptive, as published"] = whole(temperature="adaptive", as_published=True)
+            planned += [_planned("jigsaw", recipe, row, scale, _cut(budget, side)) for row, recipe in rows.items()]
         for side in budget.sizes:
             recipe = Jigsaw.strong(folder, side, seed=seed, epochs=1 if scale == "smoke" else 20)
             planned.append(_planned("jigsaw", recipe, "strong recipe", scale, ""))
@@ -54,6 +58,7 @@ def jigsaw_ablation(scale: Scale, seeds: Sequence[int], data: Path | None) -> li
             "global": whole(temperature="global"),
             "product": whole(temperature="adaptive", product=True),
             "smooth2k": whole(temperature="adaptive", band=2),
+            "smooth2k, squared": replace(whole(temperature="adaptive"), seams=BlendedSeams(2)),
             "adaptive": whole(temperature="adaptive"),
         }
         planned += [_planned("jigsaw-ablation", r, row, scale, _cut(budget, side)) for row, r in rows.items()]

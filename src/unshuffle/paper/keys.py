@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..metrics import order_tau
 from ..operators.assignment import assign
-from ..recipes.draws import HELD_OUT, TEST, drawn
+from ..recipes.draws import HELD_OUT, TEST, Draw, drawn
 from ..relaxations.neuralsort import NeuralSort
 from ..temperature.schedules import Constant
 from .run import Means, Outcome
@@ -24,7 +25,6 @@ class UntrainedKeys:
 
     n: int
     values: tuple[float, float]
-    as_published: bool
     seed: int
     lists: int = 100
     betas: tuple[float, ...] = BETAS
@@ -37,15 +37,50 @@ class UntrainedKeys:
         return self
 
     def compute(self, means: Means) -> Outcome:
-        held_out, test = (drawn(self._draw, self.lists, self.seed, purpose) for purpose in (HELD_OUT, TEST))
+        draw = numbers(self.n, self.values)
+        held_out, test = (drawn(draw, self.lists, self.seed, purpose) for purpose in (HELD_OUT, TEST))
         beta = max(self.betas, key=lambda beta: self._tau(beta, held_out))
         return Outcome({"tau": self._tau(beta, test), "beta": beta})
 
-    def _draw(self, count: int, generator: torch.Generator) -> Tensor:
-        low, high = self.values
-        return low + (high - low) * torch.rand(count, self.n, generator=generator)
-
     def _tau(self, beta: float, lists: Tensor) -> float:
-        P = NeuralSort(Constant(beta), self.as_published)(lists)
+        P = NeuralSort(Constant(beta))(lists)
         order = assign(P.clamp_min(torch.finfo(P.dtype).tiny).log())
         return order_tau(order, lists.argsort(-1)).mean().item()
+
+
+@dataclass(frozen=True)
+class PublishedKeys:
+    """The paper's row: the authors' softmax over positions in single precision at tau = 1, decoded greedily."""
+
+    n: int
+    values: tuple[float, float]
+    seed: int
+    lists: int = 100
+    beta: float = 1.0
+
+    @property
+    def task(self) -> str:
+        return "neuralsort-published"
+
+    def settings(self) -> PublishedKeys:
+        return self
+
+    def compute(self, means: Means) -> Outcome:
+        test = drawn(numbers(self.n, self.values), self.lists, self.seed, TEST).float()
+        order = greedy(NeuralSort(Constant(self.beta), as_published=True)(test))
+        return Outcome({"tau": order_tau(order, test.argsort(-1)).mean().item(), "beta": self.beta})
+
+
+def numbers(n: int, values: tuple[float, float]) -> Draw:
+    """Lists of `n` numbers, as `Sorting` draws them."""
+    low, high = values
+    return lambda count, generator: low + (high - low) * torch.rand(count, n, generator=generator)
+
+
+def greedy(P: Float[Tensor, "lists n n"]) -> Int[Tensor, "lists n"]:
+    """Position by position the item with most of it that is left; where all is 0, the first."""
+    left, order = P.clone(), []
+    for position in range(P.shape[-1]):
+        order.append(left[..., position].argmax(-1))
+        left.scatter_(1, order[-1][:, None, None].expand(-1, 1, left.shape[-1]), -1.0)  # nobody takes it again
+    return torch.stack(order, -1)

@@ -8,11 +8,11 @@ from dataclasses import replace
 from ..recipes.draws import DrawnOnce
 from ..recipes.scorers import ByKey
 from ..recipes.sorting import Sorting
-from ..recipes.training import BestHeldOut
+from ..recipes.training import BestHeldOut, LastByTest
 from ..relaxations.neuralsort import NeuralSort
 from ..temperature.schedules import Anneal
 from .budget import Budget
-from .keys import UntrainedKeys
+from .keys import PublishedKeys, UntrainedKeys
 from .run import Planned, Scale, Training
 from .store import Place
 
@@ -23,13 +23,17 @@ EPOCHS = 150
 # the authors' code stops after 5 evaluations, one every 5 epochs, without a better one
 PATIENCE = 25
 TEMPERATURES = ("global", "adaptive", "matched")
+PUBLISHED = tuple(f"{name}, as published" for name in TEMPERATURES)
 OTHERS = ("supervised", "trained NeuralSort", "trained NeuralSort, as published")
 STRONG = ("strong recipe",)
 Rows = tuple[str, ...]
 
 # the most telling first: a queue may be stopped at any time
 BUDGETS: dict[Scale, tuple[tuple[Rows, Budget], ...]] = {
-    "smoke": ((STRONG, Budget((10,), epochs=1)), (TEMPERATURES + OTHERS, Budget((5,), epochs=2, lists=256))),
+    "smoke": (
+        (STRONG, Budget((10,), epochs=1)),
+        (TEMPERATURES + PUBLISHED + OTHERS, Budget((5,), epochs=2, lists=256)),
+    ),
     "cpu": (
         (STRONG, Budget((100, 300), epochs=12)),
         (TEMPERATURES + OTHERS, Budget((5, 10), patience=PATIENCE)),
@@ -38,8 +42,10 @@ BUDGETS: dict[Scale, tuple[tuple[Rows, Budget], ...]] = {
         (STRONG, Budget((1000,), epochs=12, seeds=1)),
         (TEMPERATURES, Budget((100,), epochs=30, whole_schedule=True)),
         (OTHERS, Budget((100,), epochs=8, whole_schedule=True)),
+        (PUBLISHED, Budget((5, 10, 50))),
+        (PUBLISHED, Budget((100,), epochs=30, whole_schedule=True)),
     ),
-    "paper": ((TEMPERATURES + OTHERS, WHOLE), (STRONG, Budget((*SIZES, 1000)))),
+    "paper": ((TEMPERATURES + PUBLISHED + OTHERS, WHOLE), (STRONG, Budget((*SIZES, 1000)))),
 }
 UNTRAINED: dict[Scale, Budget] = {"smoke": Budget((5,), lists=10), "cpu": Budget(SIZES), "paper": Budget(SIZES)}
 
@@ -53,7 +59,9 @@ def sorting(scale: Scale, seeds: Sequence[int] = (0, 1, 2)) -> list[Planned]:
             for n in budget.sizes:
                 for section, values in RANGES.items():
                     for row in rows:
-                        run = Training(recipe(row, n, values, seed, budget), BestHeldOut(budget.patience))
+                        published = row in PUBLISHED
+                        stopping = LastByTest(PATIENCE) if published else BestHeldOut(budget.patience)
+                        run = Training(recipe(row, n, values, seed, budget), stopping)
                         planned.append(Planned(run, Place("sorting", section, row, str(n), seed, scale, cut)))
     return planned + list(_untrained(scale, seeds))
 
@@ -64,8 +72,9 @@ def recipe(row: str, n: int, values: tuple[float, float], seed: int, budget: Bud
         return Sorting.strong(n, values, seed=seed, epochs=budget.epochs or 20)
     epochs = budget.epochs or EPOCHS
     annealed = EPOCHS if budget.whole_schedule else epochs
-    named = row if row in TEMPERATURES else "global"
-    found = Sorting.paper(n, values, named, seed, epochs, supervised=row == "supervised", annealed=annealed)
+    named, published = row.removesuffix(", as published"), row in PUBLISHED
+    named = named if named in TEMPERATURES else "global"
+    found = Sorting.paper(n, values, named, seed, epochs, row == "supervised", published, annealed)
     if row.startswith("trained NeuralSort"):
         # a network gives one key per number and NeuralSort relaxes the sort by key; nothing is random
         relax = NeuralSort(Anneal(0.66, 2.0, annealed), as_published=row.endswith("as published"))
@@ -77,7 +86,7 @@ def _untrained(scale: Scale, seeds: Sequence[int]) -> Iterator[Planned]:
     budget = UNTRAINED[scale]
     for n in budget.sizes:
         for section, values in RANGES.items():
-            for row, as_published in (("NeuralSort", False), ("NeuralSort, as published", True)):
+            for row, kind in (("NeuralSort", UntrainedKeys), ("NeuralSort, as published", PublishedKeys)):
                 for seed in seeds:
-                    run = UntrainedKeys(n, values, as_published, seed, lists=budget.lists or 100)
+                    run = kind(n, values, seed, lists=budget.lists or 100)
                     yield Planned(run, Place("sorting", section, row, str(n), seed, scale))

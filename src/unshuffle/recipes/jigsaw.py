@@ -96,11 +96,14 @@ class Jigsaw:
         product: bool = False,
         pixels: int = PICTURE,
         as_published: bool = False,
+        log_n: bool = False,
     ) -> Jigsaw:
         """The paper's protocol: every tile by itself, blended seams, Gumbel noise, random anchors enforced by a mask.
 
         178 is no multiple of 5, 6 or 7: cropped. Fewer epochs stretch the schedule over what is left. "fixed" is beta = 1, the
-        better of the paper's two. `as_published`, after the authors' sorting code: linear in tau, mean of tau, no clipping.
+        better of the paper's two. `band` 1 is smooth1; with more it is smooth2k, by total variation. `log_n`: entropies divided by
+        log n, as the paper writes, instead of the log of the places that anchors leave. `as_published`, after the authors'
+        sorting code: linear in tau, mean of tau, adapting from the first epoch on, no clipping.
         """
         if side not in PAPER:
             raise BadInput(f"The paper has jigsaws of {', '.join(map(str, PAPER))} tiles a side, not {side}.")
@@ -110,7 +113,7 @@ class Jigsaw:
         combine = Product() if product else MeanTau() if as_published else MeanBeta()
         start = 1.0 if temperature == "fixed" else 0.5
         schedule = Anneal(start, end, max(round(share * epochs), 1), shape)
-        ways = tempered(temperature, schedule, LocalTemperature(ExcessEntropy(threshold), boost, combine))
+        ways = tempered(temperature, schedule, LocalTemperature(ExcessEntropy(threshold, log_n), boost, combine))
         return cls(
             side=side,
             data=str(data),
@@ -118,8 +121,8 @@ class Jigsaw:
             pixels=pixels,
             anchors=anchors,
             scorer=ByTile(),
-            relax=GumbelSinkhorn(*ways, iterations=10, noise=1.0, adapt_from=1),
-            seams=BlendedSeams(band),
+            relax=GumbelSinkhorn(*ways, iterations=10, noise=1.0, adapt_from=0 if as_published else 1),
+            seams=BlendedSeams(band, power=2.0 if band == 1 else 1.0),
             descent=Descent(1e-4, clip=None if as_published else 1.0),
             epochs=epochs,
             batch=32,

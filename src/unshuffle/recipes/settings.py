@@ -40,6 +40,20 @@ def _written(value: Any, kept: Callable[[inspect.Parameter, Any], bool]) -> Any:
     return {IS: type(value).__name__} | {n: _written(v, kept) for n, (p, v) in given.items() if kept(p, v)}
 
 
+def in_words(value: Any) -> str:
+    """As one would write it in code, without what is at its default: `Anneal(start=0.66, end=2.0, epochs=150)`."""
+    return _in_words(essential(value))
+
+
+def _in_words(said: Any) -> str:
+    if isinstance(said, list):
+        return " ".join(map(_in_words, said))
+    if not isinstance(said, dict):
+        return "none" if said is None else f"{said:,g}" if isinstance(said, float) else str(said)
+    given = ", ".join(f"{name}={_in_words(v)}" for name, v in said.items() if name != IS)
+    return f"{said[IS]}({given})" if given else said[IS]
+
+
 @cache
 def _arguments(kind: type) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(kind).parameters

@@ -68,10 +68,11 @@ class Sorting:
         as_published: bool = False,
         annealed: int | None = None,
     ) -> Sorting:
-        """The paper's protocol; `as_published` where its code differs: linear in tau, mean of tau, no clipping.
+        """The paper's protocol; `as_published` where its code differs: linear in tau, mean of tau, adapting from the first
+        epoch on, no clipping.
 
-        The temperature anneals over `annealed` epochs (None: all). The authors stop early on the *test* lists; here held-out
-        lists decide. The supervised row has one temperature throughout.
+        The temperature anneals over `annealed` epochs (None: all). When the authors' code stops, and with which weights, is
+        `training.LastByTest`. The supervised row has one temperature throughout.
         """
         schedule, field = Anneal(0.66, 2.0, annealed or epochs), LocalTemperature(ExcessEntropy(0.7), 0.1)
         if as_published:
@@ -82,7 +83,7 @@ class Sorting:
             n=n,
             values=values,
             scorer=ByItem(),
-            relax=GumbelSinkhorn(schedule, local, iterations=10, noise=1.0, adapt_from=1),
+            relax=GumbelSinkhorn(schedule, local, iterations=10, noise=1.0, adapt_from=0 if as_published else 1),
             loss=OnPermutation(distance_to_sorted) if supervised else monotone,
             descent=Descent(5e-4, clip=None if as_published else 1.0),
             training=DrawnOnce(10_000),

@@ -87,7 +87,7 @@ def train(
 ) -> Fitted:
     """Carry out a recipe; with a folder, go on where an earlier call stopped.
 
-    `calibrated`: find the noise at which the confidence of a saved network means something.
+    `calibrated`: find the noise at which the confidence of a saved network means something (after Ctrl-C there is no time).
     """
     if isinstance(stopping, LastByTest) and folder is None:
         raise BadInput("The weights of the last epoch are taken from its checkpoint: name a folder.")
@@ -114,7 +114,7 @@ def train(
     )
     if isinstance(stopping, LastByTest) and folder is not None:
         Learner(fitted.network, recipe.relax, recipe.loss).load_state_dict(load(Path(folder) / "last.pt")[0].learner)
-    if calibrated and folder is not None and os.environ.get("RANK", "0") == "0":
+    if calibrated and fitted.status != "interrupted" and folder is not None and os.environ.get("RANK", "0") == "0":
         _calibrate(recipe, fitted.network, Path(folder) / "best.pt")
     return fitted
 

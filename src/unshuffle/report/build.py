@@ -12,13 +12,13 @@ from ..paper.store import Result, Store
 from .figures import pictures
 from .others import joined, measured_elsewhere
 from .page import page
-from .summary import Table, tables
+from .summary import PaperTable, tables
 from .text import latex, markdown
 
 
 @dataclass(frozen=True)
 class Report:
-    tables: list[Table]
+    tables: list[PaperTable]
     failed: list[Result]
     markdown: str
     latex: str

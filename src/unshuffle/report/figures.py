@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from ..paper.store import SCALES, Result
 from .examples import draw_jigsaw, draw_mechanism, draw_tour
 from .pairs import pairs
-from .summary import Table
+from .summary import PaperTable
 
 COLOURS = {"global": "tab:blue", "adaptive": "tab:orange", "matched": "tab:green", "strong recipe": "tab:red"}
 NAMES = {"global": "global", "adaptive": "adaptive", "matched": "matched scalar", "strong recipe": "strong recipe"}
@@ -29,7 +29,7 @@ class Picture:
     svg: bytes
 
 
-def pictures(results: Sequence[Result], tables: dict[str, Table]) -> list[Picture]:
+def pictures(results: Sequence[Result], tables: dict[str, PaperTable]) -> list[Picture]:
     """All figures for which there are results."""
     drawn = (
         ("Mechanism", MECHANISM, draw_mechanism(_latest(results, "mechanism"))),
@@ -115,7 +115,7 @@ def _draw_lines(ax: Axes, key: tuple[str, int], lines: list, across: str, title:
     ax.grid(alpha=0.3)
 
 
-def draw_pairs(tables: Iterable[Table]) -> Figure | None:
+def draw_pairs(tables: Iterable[PaperTable]) -> Figure | None:
     found = [(table, p) for table in tables for p in pairs(table) if p.second == "global"]
     if not found:
         return None
@@ -133,7 +133,7 @@ def draw_pairs(tables: Iterable[Table]) -> Figure | None:
     return figure
 
 
-def draw_sensitivity(table: Table) -> Figure | None:
+def draw_sensitivity(table: PaperTable) -> Figure | None:
     rows = table.sections.get("", {})
     values = [[cells[c].mean for c in table.columns] for cells in rows.values()]
     if not values or any(v is None for line in values for v in line):
@@ -154,7 +154,7 @@ def draw_sensitivity(table: Table) -> Figure | None:
     return figure
 
 
-def draw_overhead(table: Table) -> Figure | None:
+def draw_overhead(table: PaperTable) -> Figure | None:
     cells = table.sections.get("", {}).get("controller", {})
     measured = {column: list(cell.ours.values()) for column, cell in cells.items() if cell.ours}
     if not measured:

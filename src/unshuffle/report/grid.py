@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .pairs import Pair, pairs
-from .summary import Table
+from .summary import PaperTable
 from .words import CUT, difference_text, ours_text, pair_text, paper_text
 
 
@@ -19,7 +19,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Grid:
+class TextTable:
     """One section of a table."""
 
     title: str
@@ -28,7 +28,7 @@ class Grid:
     lines: tuple[Line, ...]
 
 
-def grids(table: Table) -> list[Grid]:
+def grids(table: PaperTable) -> list[TextTable]:
     """Sections with something in them; per method what was measured, what the paper has, and the difference."""
     found = []
     for section, rows in table.sections.items():
@@ -43,23 +43,26 @@ def grids(table: Table) -> list[Grid]:
             shown = [(kind, text) for kind, text in texts.items() if any(text)]
             lines += [Line("" if k else table.names[row], kind, text) for k, (kind, text) in enumerate(shown)]
         if lines:
-            found.append(Grid(section, table.columns_title, columns, tuple(lines)))
+            found.append(TextTable(section, table.columns_title, columns, tuple(lines)))
     return found
 
 
-def cuts(table: Table) -> list[str]:
-    """What was cut, and where."""
-    found: dict[str, list[str]] = {}
+def cuts(table: PaperTable) -> list[str]:
+    """What was cut or stopped early, by row."""
+    found: dict[tuple[str, str], list[str]] = {}
     for rows in table.sections.values():
-        for cells in rows.values():
+        for row, cells in rows.items():
             for column, cell in cells.items():
                 for cut in cell.cuts:
-                    if column not in found.setdefault(cut, []):
-                        found[cut].append(column)
-    return [f"{CUT} {table.columns_title} {', '.join(columns)}: {cut}." for cut, columns in found.items()]
+                    columns = found.setdefault((row, cut), [])
+                    columns += [column] * (column not in columns)
+    alike: dict[tuple[str, str], list[str]] = {}
+    for (row, cut), columns in found.items():
+        alike.setdefault((cut, ", ".join(columns)), []).append(table.names[row])
+    return [f"{CUT} {'; '.join(names)} ({table.columns_title} {c}): {cut}." for (cut, c), names in alike.items()]
 
 
-def comparisons(table: Table) -> list[tuple[str, ...]]:
+def comparisons(table: PaperTable) -> list[tuple[str, ...]]:
     """Lines: where, first minus second, difference, seeds, p."""
 
     def line(pair: Pair) -> tuple[str, ...]:

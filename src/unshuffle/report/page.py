@@ -6,29 +6,32 @@ import base64
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from .answers import answer
 from .figures import Picture
-from .grid import COMPARISON_HEAD, Grid, comparisons, cuts, grids
+from .grid import COMPARISON_HEAD, TextTable, comparisons, cuts, grids
 from .pairs import WEAK
-from .summary import Table
+from .summary import PaperTable
 from .text import LEGEND
 
 STYLE = """
 :root { color-scheme: light; }
-body { font: 16px/1.5 system-ui, sans-serif; color: #1b1b1b; background: #fff; max-width: 70rem; margin: 0 auto; padding: 1rem; }
+body { font: 16px/1.5 system-ui, sans-serif; color: #1b1b1b; background: #fff; max-width: 82rem; margin: 0 auto; padding: 1rem; }
 h1 { font-size: 1.6rem; line-height: 1.2; } h2 { font-size: 1.2rem; margin-top: 2.5rem; border-top: 1px solid #ccc; padding-top: 1rem; }
-nav ul { columns: 18rem; padding-left: 1.2rem; } p, li, figcaption { overflow-wrap: anywhere; }
+nav ul { columns: 18rem; padding-left: 1.2rem; } p, li, figcaption { overflow-wrap: anywhere; } p, nav { max-width: 64rem; }
 .wide { overflow-x: auto; margin: .8rem 0; }
-table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .18rem .55rem; text-align: right; white-space: nowrap; }
+table { border-collapse: collapse; font-size: .8rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .18rem .4rem; text-align: right; white-space: nowrap; }
 th.words, td.words { text-align: left; } thead th { border-bottom: 2px solid #444; }
 tr.first td { border-top: 1px solid #ddd; } tr.ours td { font-weight: 600; }
 tr.paper td, tr.difference td { color: #555; } td:first-child { font-weight: 400; }
-@media (max-width: 40rem) { table { font-size: .75rem; } td.words:first-child { white-space: normal; min-width: 7rem; } }
+/* names may wrap, numbers never: so all columns fit a desktop */
+td.words:first-child { white-space: normal; min-width: 7rem; max-width: 11rem; }
+@media (max-width: 40rem) { table { font-size: .75rem; } }
 .note { color: #555; font-size: .9rem; } figure { margin: 1rem 0; } img { max-width: 100%; height: auto; }
 """
 
 
-def page(tables: Sequence[Table], pictures: Sequence[Picture], about: Sequence[str]) -> str:
+def page(tables: Sequence[PaperTable], pictures: Sequence[Picture], about: Sequence[str]) -> str:
     shown = [table for table in tables if grids(table)]
     sections = "".join(map(_section, shown))
     figures = "".join(map(_figure, pictures))
@@ -43,8 +46,9 @@ def page(tables: Sequence[Table], pictures: Sequence[Picture], about: Sequence[s
 """
 
 
-def _section(table: Table) -> str:
+def _section(table: PaperTable) -> str:
     parts = [f'<section><h2 id="{table.name}">{escape(table.title)}</h2>']
+    parts += [f"<p>{escape(said)}</p>"] if (said := answer(table)) else []
     parts += [f'<p class="note">{escape(table.note)}</p>'] if table.note else []
     parts += map(_grid, grids(table))
     parts += [f'<p class="note">{escape(cut)}</p>' for cut in cuts(table)]
@@ -56,7 +60,7 @@ def _section(table: Table) -> str:
     return "".join(parts) + "</section>"
 
 
-def _grid(grid: Grid) -> str:
+def _grid(grid: TextTable) -> str:
     head = (f"{grid.title} {grid.columns_title}".strip(), "", *grid.columns)
     lines = (
         (f"{line.kind}{' first' if line.method else ''}", (line.method, line.kind, *line.cells)) for line in grid.lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import mean, stdev
 
-from .summary import Cell, Table
+from .summary import Cell, PaperTable
 
 WEAK = (
     "Paired by seed, two-sided t test. Three seeds are few: t has two degrees of freedom, p below 0.05 takes a difference of "
@@ -38,6 +38,11 @@ class Pair:
         return sum((d < 0) if self.lower_is_better else (d > 0) for d in self.differences)
 
     @property
+    def worse(self) -> int:
+        """Seeds on which the second is better."""
+        return sum((d > 0) if self.lower_is_better else (d < 0) for d in self.differences)
+
+    @property
     def p(self) -> float | None:
         """Of the paired t test; None if there is one seed or the differences do not vary."""
         from scipy.stats import ttest_1samp  # the paired test is the test of the differences; a second to import
@@ -47,7 +52,7 @@ class Pair:
         return float(ttest_1samp(self.differences, 0.0)[1])  # pyright: ignore[reportArgumentType]
 
 
-def pairs(table: Table) -> list[Pair]:
+def pairs(table: PaperTable) -> list[Pair]:
     """All comparisons of a table for which both methods have a seed in common."""
     found = []
     for section, rows in table.sections.items():

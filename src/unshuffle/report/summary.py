@@ -41,7 +41,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Table:
+class PaperTable:
     """A table of the paper: cells by section, row and column, all in reading order."""
 
     name: str
@@ -80,12 +80,12 @@ def reported() -> dict[str, Any]:
     return json.loads(files("unshuffle.paper").joinpath("reported.json").read_text())
 
 
-def tables(results: Iterable[Result]) -> list[Table]:
+def tables(results: Iterable[Result]) -> list[PaperTable]:
     results = list(results)
     return [table(name, results) for name in reported()]
 
 
-def table(name: str, results: Iterable[Result]) -> Table:
+def table(name: str, results: Iterable[Result]) -> PaperTable:
     """Ours of the largest scale that was run, cell by cell; cells of the paper that were not run are there, and empty."""
     about = reported()[name]
     found = _gathered(about.get("of", name), about["metric"], results)
@@ -102,7 +102,7 @@ def table(name: str, results: Iterable[Result]) -> Table:
             }
             for row in rows
         }
-    return Table(
+    return PaperTable(
         name=name,
         title=about["title"],
         note=about["note"],
@@ -135,9 +135,18 @@ def _gathered(name: str, metric: str, results: Iterable[Result]) -> dict[At, Cel
     for at, scales in by_scale.items():
         entries = scales[max(scales, key=SCALES.index)]
         good = {seed: r.metrics[metric] for seed, _, r in entries if r.error is None}
-        cuts = tuple(sorted({cut for _, cut, _ in entries if cut}))
+        cuts = tuple(sorted({cut for _, planned, r in entries for cut in (planned, stopped_early(r)) if cut}))
         cells[at] = Cell(dict(sorted(good.items())), None, cuts, sum(r.error is not None for *_, r in entries))
     return cells
+
+
+def stopped_early(result: Result) -> str:
+    """In words, if the training ended before its epochs were over."""
+    asked, done = result.settings.get("recipe", {}).get("epochs"), result.metrics.get("epochs")
+    if asked is None or done is None or done >= asked:
+        return ""
+    patience = result.settings.get("stopping", {}).get("patience")
+    return f"stopped early, after {patience} epochs without a better loss"
 
 
 def _place(column: str, published: list[str]) -> tuple[float, str]:

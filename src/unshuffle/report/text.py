@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from .answers import answer
 from .grid import COMPARISON_HEAD, comparisons, cuts, grids
 from .pairs import WEAK
-from .summary import Table
+from .summary import PaperTable
 
 LEGEND = (
     "Per method: ours (mean ± standard deviation over seeds, [number of seeds]), the paper's, and ours minus the paper's. "
-    "† marks a budget smaller than the paper's."
+    "† marks cells that had a smaller budget than the paper's or stopped before its end; what that was stands below the table."
 )
 
 
-def markdown(tables: Iterable[Table], about: Sequence[str]) -> str:
+def markdown(tables: Iterable[PaperTable], about: Sequence[str]) -> str:
     parts = ["# The paper's tables, ours beside them", *about, LEGEND]
     for table in tables:
         if not (found := grids(table)):
             continue
         parts.append(f"## {table.title}")
+        parts += [f"**{said}**"] if (said := answer(table)) else []
         parts += [table.note] if table.note else []
         for grid in found:
             head = (f"{grid.title} {grid.columns_title}".strip(), "", *grid.columns)
@@ -38,7 +40,7 @@ def _markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
 
 
-def latex(tables: Iterable[Table], about: Sequence[str]) -> str:
+def latex(tables: Iterable[PaperTable], about: Sequence[str]) -> str:
     """A fragment to \\input; needs booktabs."""
     parts = ["\n".join(f"% {line}" for line in about)]
     for table in tables:

@@ -22,16 +22,18 @@ class ExcessEntropy:
     r"""$u = \mathrm{clip}((H - H_0)/(1 - H_0), 0, 1)$ of the normalised row and column entropies (Algorithm 1).
 
     Entropies are of $\max(Q, 10^{-8})$ and divided by the log of the number of *allowed* entries, so that a row with two
-    candidates left can be fully uncertain. A row with one candidate has entropy 0.
+    candidates left can be fully uncertain. A row with one candidate has entropy 0. `log_n=True` divides by the log of all
+    entries, as the paper writes it: what anchors leave open then looks less uncertain than it is.
     """
 
     threshold: Number = 0.7
+    log_n: bool = False
 
     def __post_init__(self) -> None:
         number("The entropy threshold H0", self.threshold, least=0, below=1)
 
     def __call__(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerItem]:
-        rows, columns = row_and_column_entropies(Q, allowed)
+        rows, columns = row_and_column_entropies(Q, None if self.log_n else allowed)
         return self._excess(rows), self._excess(columns)
 
     def _excess(self, H: PerItem) -> PerItem:
