@@ -194,7 +194,8 @@ def test_confidence_and_polish_belong_to_the_order_that_is_given_back(criterion:
 def test_columns_follow_the_rows() -> None:
     mixed = np.random.default_rng(3).permutation(16)
     table = Table([str(k) for k in range(20)], [str(k) for k in range(16)], graves(seed=4)[:, mixed].astype(float))
-    across = column_order(table, Kind.counts, np.arange(20))
+    across, sure = column_order(table, Kind.counts, np.arange(20))
+    assert ((sure >= 0) & (sure <= 1)).all()
     assert sorted(across.tolist()) == list(range(16))
     assert float(kendalltau(mixed[across], np.arange(16)).statistic) > 0.8
 
@@ -211,7 +212,12 @@ def test_command_line(tmp_path) -> None:
     assert result["lowest"] == "unshuffle"
     assert tau(mixed[result["order"]]) > 0.9
     rows = list(csv.reader((tmp_path / "o" / "rows.csv").read_text().splitlines()))
+    assert rows[0] == ["position", "row", "number in the input", "confidence"]
     assert [int(row[2]) - 1 for row in rows[1:]] == result["order"]
+    assert [float(row[3]) for row in rows[1:]] == [
+        pytest.approx(result["confidence"][k], abs=1e-4) for k in result["order"]
+    ]
+    assert {"seconds", "compiling_seconds"} <= set(result)
     assert (tmp_path / "o" / "before-after.png").stat().st_size > 5000
     assert (tmp_path / "o" / "columns.csv").exists()
     bad = CliRunner().invoke(build("seriate"), ["seriate", str(tmp_path / "none.csv")])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import signal
 import threading
 import time
@@ -29,6 +31,15 @@ class Step:
     done: float = float("nan")
     """How much of the stage is done, 0 to 1, where that can be known."""
 
+    @property
+    def overall(self) -> float:
+        """How far this is, from 0 to 1, where the stage says: before "round 3 of 4, level 2 of 2" lie 5 of 8 parts."""
+        share, whole = 0.0, 1.0
+        for part, parts in re.findall(r"(\d+) of (\d+)", self.stage):
+            whole /= max(int(parts), 1)
+            share += (int(part) - 1) * whole
+        return min(share + (whole * self.done if math.isfinite(self.done) else 0.0), 1.0)
+
 
 class Stopped(Exception):
     """Raised inside a stage that has nothing to show before its end, when the watch says to stop."""
@@ -41,11 +52,15 @@ class Watch:
     the best order found so far. A second Ctrl-C raises KeyboardInterrupt as usual.
     """
 
-    def __init__(self, time_limit: float | None = None, callback: Callable[[Step], object] | None = None) -> None:
+    def __init__(
+        self, time_limit: float | None = None, callback: Callable[[Step], object] | None = None, keep: float = 0.0
+    ) -> None:
+        """``keep`` is the share of the time that the loops leave to what comes after them; see `rest`."""
         if callback is not None:
             function("callback", callback, "lambda step: print(step.energy)")
         self.time_limit = time_limit
         self.callback = callback
+        self.keep = keep
         self.history: list[Step] = []
         self.status: Status = "finished"
         self._before: object = None
@@ -64,13 +79,29 @@ class Watch:
         entropy: float = float("nan"),
         done: float = float("nan"),
     ) -> bool:
-        step = Step(self.seconds, stage, float(beta), float(energy), float(entropy), float(done))
-        self.history.append(step)
+        self.history.append(Step(self.seconds, stage, float(beta), float(energy), float(entropy), float(done)))
+        return self.show(self.history[-1])
+
+    def show(self, step: Step) -> bool:
+        """The same for a step that is no part of the history, which is the annealing's."""
         if self.callback is not None and self.callback(step) is False:
             self.status = "interrupted"
-        if self.status == "finished" and self.time_limit is not None and step.seconds > self.time_limit:
+        until = math.inf if self.time_limit is None else self.time_limit * (1 - self.keep)
+        if self.status == "finished" and step.seconds > until:
             self.status = "time limit"
         return self.status == "finished"
+
+    def rest(self) -> Status:
+        """What was kept is given to what follows the loops; returns how they ended."""
+        ended, self.keep = self.status, 0.0
+        if ended == "time limit" and self.spare():
+            self.status = "finished"
+        return ended
+
+    def spare(self) -> bool:
+        """Whether there is time left, also of what was kept for later: not after Ctrl-C."""
+        late = self.time_limit is not None and self.seconds > self.time_limit
+        return not late and self.status != "interrupted"
 
     @property
     def stopped(self) -> bool:
@@ -91,3 +122,6 @@ class Watch:
         if self.status == "interrupted":
             raise KeyboardInterrupt
         self.status = "interrupted"
+        told = getattr(self.callback, "stopping", None)
+        if told is not None:  # a progress bar answers at once, the loops when their step is done
+            told()

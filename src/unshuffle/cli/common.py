@@ -12,6 +12,8 @@ import json
 import os
 import re
 import sys
+import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from importlib import import_module
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from typer.core import TyperCommand
 from typer.models import ArgumentInfo
 
@@ -219,28 +221,127 @@ def sentence(error: BaseException) -> str:
     return str(error)
 
 
+class Clock:
+    """The time of a whole command: seconds of work since it began, those of compiling apart, and what is left of a limit."""
+
+    def __init__(self, time_limit: float | None = None) -> None:
+        from ..compute.compiling import compiling_seconds
+
+        self._began = time.perf_counter()
+        self._compiling, self._before = compiling_seconds, compiling_seconds()
+        self.time_limit = time_limit
+
+    @property
+    def compiling(self) -> float:
+        """Seconds that went into compiling kernels, which happens once on a machine."""
+        return self._compiling() - self._before
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of everything else: reading, costs, solving, polish, drawing."""
+        return time.perf_counter() - self._began - self.compiling
+
+    @property
+    def left(self) -> float | None:
+        """Seconds of the limit that are left to solve in, with a little kept for pictures and files; compiling counts."""
+        if self.time_limit is None:
+            return None
+        kept = min(1.0, 0.15 * self.time_limit)
+        return max(0.0, self.time_limit - kept - (time.perf_counter() - self._began))
+
+    def times(self) -> dict[str, float]:
+        """For the result file."""
+        return {"seconds": round(self.seconds, 3), "compiling_seconds": round(self.compiling, 3)}
+
+    def words(self) -> str:
+        """For a person: "3.2 s, and 20 s to compile, once"."""
+        compiling = f", and {self.compiling:.0f} s to compile, once" if self.compiling >= 1 else ""
+        return f"{self.seconds:.1f} s{compiling}"
+
+
+class Show:
+    """What a progress bar is told: `stage("drawing")`, or a `Step` of ``solve`` by calling it."""
+
+    def __init__(self, bar: Progress, task: Any, time_limit: float | None) -> None:
+        self._bar, self._task, self._time_limit = bar, task, time_limit
+        self._began = time.perf_counter()
+
+    def stage(self, name: str) -> None:
+        """A stage that does not say how far it is."""
+        self._bar.update(self._task, total=None, now=name, left="")
+
+    def __call__(self, step: Step) -> None:
+        done = (
+            step.overall if self._time_limit is None else max(step.overall, step.seconds / max(self._time_limit, 1e-9))
+        )
+        known = [
+            f"{name} {value:.6g}"
+            for name, value in (("energy", step.energy), ("entropy", step.entropy))
+            if value == value
+        ]
+        passed = time.perf_counter() - self._began
+        left = f"about {duration(passed * (1 - done) / done)} left" if done > 0.03 and passed > 1 else ""
+        now = "  ".join([step.stage, *known])
+        self._bar.update(self._task, total=1.0, completed=min(done, 1.0), now=now, left=left)
+
+    def stopping(self) -> None:
+        """Ctrl-C is answered before the step that is under way has ended."""
+        self._bar.update(self._task, total=None, now="stopping; the best so far is kept", left="")
+
+
+def duration(seconds: float) -> str:
+    """In the words of a person: 40 s, 3 min, 2.5 h."""
+    if seconds < 90:
+        return f"{max(seconds, 1):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
 @contextlib.contextmanager
-def progress(title: str, quiet: bool = False) -> Iterator[Callable[[Step], None]]:
-    """A callback for ``solve`` that shows stage, energy and entropy on a terminal's standard error, then vanishes."""
+def progress(title: str, quiet: bool = False, time_limit: float | None = None) -> Iterator[Show]:
+    """A bar on a terminal's standard error that names the stage and says how long it may take, then vanishes."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
+        BarColumn(24),
         TextColumn("{task.fields[now]}"),
         TimeElapsedColumn(),
+        TextColumn("{task.fields[left]}"),
     )
     with Progress(*columns, console=errors, transient=True, disable=quiet or not errors.is_terminal) as bar:
-        task = bar.add_task(title, total=None, now="")
+        yield Show(bar, bar.add_task(title, total=None, now="", left=""), time_limit)
 
-        def show(step: Step) -> None:
-            bar.update(task, now=f"{step.stage}  energy {step.energy:.6g}  entropy {step.entropy:.3f}")
 
-        yield show
+LARGE = 20.0  # seconds: from here on a job is announced
+
+
+def foresee(seconds: float, gigabytes: float, silent: bool) -> None:
+    """Says before a large job how long it may take and how much memory; one that cannot fit is refused."""
+    free = free_memory()
+    if free is not None and gigabytes > free:
+        raise BadInput(f"This needs about {gigabytes:.1f} GB of memory, but {free:.1f} GB are free; give fewer items.")
+    if seconds > LARGE or gigabytes > 1:
+        size = f" and {gigabytes:.1f} GB of memory" if gigabytes >= 0.1 else ""
+        announce(
+            f"This may take about {duration(seconds)}{size}; --time-limit ends it earlier, Ctrl-C keeps the best so far.",
+            silent,
+        )
+
+
+def free_memory() -> float | None:
+    """Gigabytes that a program can still take, where the system tells."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next(int(line.split()[1]) / 1e6 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration, ValueError, IndexError):
+        return None
 
 
 def png_of(figure: Figure, dpi: int = 150) -> bytes:
     """A matplotlib figure as the bytes of a PNG file."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=dpi, bbox_inches="tight")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # a name in letters that the font does not have
+        figure.savefig(buffer, format="png", dpi=dpi, bbox_inches="tight")
     return buffer.getvalue()
 
 

@@ -9,6 +9,7 @@ import typer
 
 from ..tasks.seriation import Criterion, Kind
 from .common import (
+    Clock,
     Json,
     Out,
     Polish,
@@ -16,6 +17,7 @@ from .common import (
     Seed,
     TimeLimit,
     announce,
+    foresee,
     json_text,
     png_of,
     progress,
@@ -23,6 +25,7 @@ from .common import (
     table_text,
     write_together,
 )
+from .labels import MOST_NAMES, name_ticks
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,38 +60,45 @@ def seriate(
 
     Example: unshuffle seriate graves.csv --columns --drop Site --drop Period
     """
+    clock = Clock(time_limit)
     import numpy as np
 
     from ..readers.tables import read_table
     from ..tasks import seriation
 
-    read = read_table(table, tuple(drop or ()))
-    assumed = "" if kind else f" Taken as {seriation.ASSUMED[seriation.kind_of(read)]}."
-    kind = kind or seriation.kind_of(read)
-    apart = seriation.dissimilarity(read, kind)
-    announce(f"{understood(read)}.{assumed}", json_ or quiet)
-    criterion = criterion or seriation.criterion_for(read, kind)
-    with progress("seriate", quiet or json_) as show:
-        found = seriation.seriate(
-            apart,
-            criterion,
-            seed=seed,
-            time_limit=time_limit,
-            callback=show,
-            polish=polish,
-        )
-    across = np.arange(len(read.columns))
-    if columns or kind is Kind.dissimilarity:
-        across = seriation.column_order(read, kind, found.order, seed)
-    result = summary(table, read, kind, found, seed, across if columns else None)
-    files: dict[Path, str | bytes] = {out / "rows.csv": table_text(listing("row", read.rows, found.order))}
+    silent = json_ or quiet
+    with progress("seriate", silent, time_limit) as show:
+        show.stage("reading the table")
+        read = read_table(table, tuple(drop or ()))
+        assumed = "" if kind else f" Taken as {seriation.ASSUMED[seriation.kind_of(read)]}."
+        kind = kind or seriation.kind_of(read)
+        criterion = criterion or seriation.criterion_for(read, kind)
+        apart = seriation.dissimilarity(read, kind)
+        announce(f"{understood(read)}.{assumed}", silent)
+        foresee(*seriation.foreseen(len(apart), criterion, time_limit), silent)
+        share = 0.7 if columns and kind is not Kind.dissimilarity else 1.0  # of the time; the rest is for the columns
+        limit = None if clock.left is None else clock.left * share
+        options = {"seed": seed, "time_limit": limit, "callback": show, "polish": polish}
+        found = seriation.seriate(apart, criterion, **options)
+        across, sure = np.arange(len(read.columns)), np.zeros(len(read.columns))
+        if kind is Kind.dissimilarity:
+            across, sure = found.order, found.solution.confidence.numpy()
+        elif columns:
+            show.stage("ordering the columns")
+            stopped = found.solution.status == "interrupted"
+            across, sure = seriation.column_order(read, kind, found.order, seed, 0.0 if stopped else clock.left)
+        show.stage("drawing")
+        picture = png_of(picture_of(read, found, across))
+    result = summary(table, read, kind, found, seed, across if columns else None) | clock.times()
+    rows = table_text(listing("row", read.rows, found.order, found.solution.confidence.numpy()))
+    files: dict[Path, str | bytes] = {out / "rows.csv": rows}
     if columns:
-        files[out / "columns.csv"] = table_text(listing("column", read.columns, across))
+        files[out / "columns.csv"] = table_text(listing("column", read.columns, across, sure))
     files[out / "table.csv"] = table_text(ordered_table(read, found.order, across))
-    files[out / "before-after.png"] = png_of(picture_of(read, found, across))
+    files[out / "before-after.png"] = picture
     files[out / "result.json"] = json_text(result)
     write_together(files)
-    say(result, lines(result, out), json_, quiet)
+    say(result, lines(result, clock, out), json_, quiet)
 
 
 def understood(table: Table) -> str:
@@ -99,9 +109,9 @@ def understood(table: Table) -> str:
     return f"{len(table.rows)} rows {named}, {width} column{'s' * (width > 1)} of numbers ({', '.join(few)}){ignored}"
 
 
-def listing(what: str, names: list[str], order: np.ndarray) -> list[tuple[object, ...]]:
-    lines = [(place + 1, names[k], k + 1) for place, k in enumerate(order.tolist())]
-    return [("position", what, "number in the input"), *lines]
+def listing(what: str, names: list[str], order: np.ndarray, sure: np.ndarray) -> list[tuple[object, ...]]:
+    lines = [(place + 1, names[k], k + 1, f"{sure[k]:.4f}") for place, k in enumerate(order.tolist())]
+    return [("position", what, "number in the input", "confidence"), *lines]
 
 
 def ordered_table(table: Table, rows: np.ndarray, across: np.ndarray) -> list[list[object]]:
@@ -138,7 +148,6 @@ def summary(
         },
         "lowest": lowest(found),
         "confidence": [round(float(c), 4) for c in found.solution.confidence],
-        "seconds": round(found.solution.seconds, 4),
         "status": found.solution.status,
     }
     if across is not None:
@@ -157,10 +166,10 @@ def lowest(found: Seriation) -> str:
     return "unshuffle" if found.value <= value + 1e-9 * abs(value) else name
 
 
-def lines(result: dict[str, Any], out: Path) -> list[str]:
+def lines(result: dict[str, Any], clock: Clock, out: Path) -> list[str]:
     told = [
         f"{len(result['order'])} rows ({result['kind']}), criterion {result['criterion']}: {result['value']:.6g} "
-        f"({result['from']}), in {result['seconds']:.2f} s."
+        f"({result['from']}), in {clock.words()}."
     ]
     for name, other in result["others"].items():
         gap = other["value"] - result["value"]
@@ -177,20 +186,32 @@ def lines(result: dict[str, Any], out: Path) -> list[str]:
 
 
 def picture_of(table: Table, found: Seriation, across: np.ndarray) -> Figure:
-    """The table and its dissimilarities, before and after."""
+    """The table and its dissimilarities, before and after, with names where they can be read, and how sure each row is."""
     import numpy as np
     from matplotlib.figure import Figure
 
     X, D, order = table.values, found.dissimilarity, found.order
     scale = np.abs(X).max(0)
     shown = X / np.where(scale > 0, scale, 1)
-    figure = Figure(figsize=(9.5, 9.0), layout="constrained")
-    panels = figure.subplots(2, 2)
+    named = [table.rows[k] for k in order], [table.columns[k] for k in across]
+    few = min(len(X), MOST_NAMES)
+    figure = Figure(figsize=(10.5, max(8.0, 0.24 * few)), layout="constrained")
+    panels = figure.subplots(2, 3, width_ratios=(1, 0.05, 1))
     pictures = ((shown, D), (shown[np.ix_(order, across)], D[np.ix_(order, order)]))
-    for row, (pair, when) in enumerate(zip(pictures, ("before", "after"), strict=True)):
-        for axes, values, what in zip(panels[row], pair, ("table", "dissimilarity"), strict=True):
+    for line, (pair, when) in enumerate(zip(pictures, ("before", "after"), strict=True)):
+        rows, columns = named if line else (table.rows, table.columns)
+        for axes, values, what in zip(panels[line, ::2], pair, ("table", "dissimilarity"), strict=True):
             axes.imshow(values, aspect="auto", cmap="viridis" if what == "table" else "magma", interpolation="nearest")
             axes.set_title(f"{what}, {when}")
             axes.set_xlabel("columns" if what == "table" else "rows")
-            axes.set_ylabel("rows")
+            if what == "table":
+                axes.set_ylabel("rows")
+                name_ticks(axes, rows, columns)
+            else:
+                axes.set(xticks=[], yticks=[])
+    sure = found.solution.confidence.numpy()[order][:, None]
+    layer = panels[1, 1].imshow(sure, aspect="auto", cmap="RdYlGn", vmin=0, vmax=1, interpolation="nearest")
+    panels[1, 1].set(xticks=[], yticks=[], title="sure")
+    figure.colorbar(layer, ax=panels[1, 2], shrink=0.7, label="confidence of a row")
+    panels[0, 1].set_axis_off()
     return figure

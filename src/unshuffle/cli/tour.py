@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .common import (
+    Clock,
     Json,
     Out,
     Polish,
@@ -16,6 +17,8 @@ from .common import (
     Seed,
     TimeLimit,
     announce,
+    foresee,
+    harmless,
     json_text,
     png_of,
     progress,
@@ -23,6 +26,7 @@ from .common import (
     table_text,
     write_together,
 )
+from .labels import MOST_NAMES, name_points
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -56,21 +60,27 @@ def tour(
 
     Example: unshuffle tour cities.csv --polish
     """
-    from ..tasks.tour import read_cities, solve_tour, tour_text
+    clock = Clock(time_limit)
+    from ..tasks.tour import foreseen, read_cities, solve_tour, tour_text
 
-    chosen = [name.strip() for names in columns or () for name in names.split(",")]
-    cities = read_cities(file, chosen, drop or ())
-    announce(f"{cities.understood}.", json_ or quiet)
-    with progress("tour", quiet or json_) as show:
-        solution = solve_tour(cities, polish=polish, runs=runs, seed=seed, time_limit=time_limit, callback=show)
-    order = solution.best_order
-    files: dict[Path, str | bytes] = {out / f"{file.stem}.tour": tour_text(cities, order)}
-    if cities.points is not None:
-        files[out / f"{file.stem}.png"] = png_of(draw(cities, order, _title(cities, solution)))
+    silent = json_ or quiet
+    with progress("tour", silent, time_limit) as show:
+        show.stage("reading the cities")
+        chosen = [name.strip() for names in columns or () for name in names.split(",")]
+        cities = read_cities(file, chosen, drop or ())
+        announce(f"{cities.understood}.", silent)
+        foresee(*foreseen(cities.n, runs, time_limit), silent)
+        options = {"polish": polish, "runs": runs, "seed": seed, "time_limit": clock.left, "callback": show}
+        solution = solve_tour(cities, **options)
+        order = solution.best_order
+        files: dict[Path, str | bytes] = {out / f"{file.stem}.tour": tour_text(cities, order)}
+        if cities.points is not None:
+            show.stage("drawing")
+            files[out / f"{file.stem}.png"] = png_of(draw(cities, order, _title(cities, solution), solution.confidence))
     files[out / f"{file.stem}.csv"] = table_text(_stops(cities, solution, order))
-    result = _result(cities, solution, order, [*files, out / f"{file.stem}.json"])
+    result = _result(cities, solution, order, [*files, out / f"{file.stem}.json"]) | clock.times()
     files[out / f"{file.stem}.json"] = json_text(result)
-    say(result, _lines(cities, solution, write_together(files)), json_, quiet)
+    say(result, _lines(cities, solution, clock, write_together(files)), json_, quiet)
 
 
 def _title(cities: Cities, solution: Solution) -> str:
@@ -94,7 +104,6 @@ def _result(cities: Cities, solution: Solution, order: Tensor, files: list[Path]
         "confidence": [round(float(c), 4) for c in solution.confidence],
         "runs": len(solution.energies),
         "agreement": solution.agreement,
-        "seconds": round(solution.seconds, 3),
         "status": solution.status,
         "files": [str(f) for f in files],
     }
@@ -107,29 +116,42 @@ def _stops(cities: Cities, solution: Solution, order: Tensor) -> Iterator[tuple[
         yield place + 1, cities.labels[city], city + 1, f"{float(solution.confidence[city]):.4f}"
 
 
-def _lines(cities: Cities, solution: Solution, files: list[Path]) -> list[str]:
+def _lines(cities: Cities, solution: Solution, clock: Clock, files: list[Path]) -> list[str]:
     lines = [f"{cities.name}: {cities.n} cities, length {_number(cities, solution.energy)} without local search"]
     if solution.polished is not None:
         lines.append(f"with 2-opt and Or-opt: {_number(cities, solution.best_energy)}")
     runs = len(solution.energies)
-    lines.append(f"best of {runs} run{'s' if runs > 1 else ''}, {solution.seconds:.1f} s ({solution.status})")
+    lines.append(f"best of {runs} run{'s' if runs > 1 else ''}, {clock.words()} ({solution.status})")
     return [*lines, *(f"wrote {f}" for f in files)]
 
 
-def draw(cities: Cities, order: Tensor, title: str) -> Figure:
-    """The cities and the round trip, in the proportions of the map."""
+def draw(cities: Cities, order: Tensor, title: str, confidence: Tensor | None = None) -> Figure:
+    """The cities and the round trip, in the proportions of the map; names of a few, and how sure each city is."""
     from matplotlib.figure import Figure
 
     if cities.points is None:
         raise ValueError("Cities without coordinates cannot be drawn.")
-    ring = cities.points[[*order.tolist(), int(order[0])]].numpy()
-    figure = Figure(figsize=(6, 6), layout="constrained")
+    stops = order.tolist()
+    ring = cities.points[[*stops, stops[0]]].numpy()
+    figure = Figure(figsize=(7.2, 6.2), layout="constrained")
     axes = figure.add_subplot()
     axes.plot(ring[:, 0], ring[:, 1], color="#31688e", linewidth=1.2)
     size = max(2.0, 30.0 / max(1.0, cities.n / 60))
-    axes.scatter(ring[:, 0], ring[:, 1], s=size, color="#222222", zorder=2)
-    axes.scatter(ring[:1, 0], ring[:1, 1], s=3 * size, color="#d1495b", zorder=3)
+    if confidence is None:
+        axes.scatter(ring[:, 0], ring[:, 1], s=size, color="#222222", zorder=2)
+    else:
+        sure = axes.scatter(
+            *ring[:-1].T, s=size, c=confidence[order].numpy(), cmap="RdYlGn", vmin=0, vmax=1, zorder=2,
+            edgecolors="#222222", linewidths=0.4,
+        )  # fmt: skip
+        figure.colorbar(sure, ax=axes, shrink=0.6, label="confidence")
+    axes.scatter(
+        ring[:1, 0], ring[:1, 1], s=4 * size, facecolors="none", edgecolors="#d1495b", linewidths=1.5, zorder=3
+    )
     axes.set_aspect("equal")
-    axes.set_title(title, fontsize=10)
+    axes.margins(0.08)
+    axes.set_title(harmless(title).replace("$", r"\$"), fontsize=10)
     axes.tick_params(labelsize=8)
+    if cities.n <= MOST_NAMES:
+        name_points(figure, axes, cities.points.numpy(), cities.labels)
     return figure

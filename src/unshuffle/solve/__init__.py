@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ..watch import Step
     from .solution import Solution
 
+FOR_POLISH = 0.2  # of a time limit is left to local search
+
 
 def solve(
     problem: Layout | Callable[[Tensor], Tensor],
@@ -49,5 +51,5 @@ def solve(
 
     method, given, n = method_for(problem, cost, items)
     options = {"allowed": allowed, "init": init, "runs": runs, "seed": seed, "polish": polish}
-    with Watch(checks.limit(time_limit), callback) as watch:
+    with Watch(checks.limit(time_limit), callback, keep=FOR_POLISH if polish else 0.0) as watch:
         return solved(method, problem, given, n, watch, **options)

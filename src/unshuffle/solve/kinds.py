@@ -7,6 +7,7 @@ A row is a function so that the solvers of other layouts, and their kernels, are
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +20,7 @@ from ..compute.threads import small_steps
 from ..errors import BadInput, whole
 from ..operators.permutation import to_matrix
 from ..structure.layouts import Cycle, Graph, Grid, Layout, Path
-from ..watch import Watch
+from ..watch import Step, Watch
 from . import checks, exact
 from .solution import Polished, Solution
 
@@ -54,7 +55,7 @@ def _path() -> Method:
     return Method(
         check=checks.one,
         solve=solve_path,
-        polish=_best_of(lambda _, cost, orders, allowed: improve_path(orders, cost, allowed=allowed)),
+        polish=_best_of(lambda _, cost, orders, **rest: improve_path(orders, cost, **rest)),
         judge=judge_path,
     )
 
@@ -66,7 +67,7 @@ def _cycle() -> Method:
     return Method(
         check=checks.one,
         solve=solve_cycle,
-        polish=_best_of(lambda _, cost, orders, allowed: improve_tour(orders, cost, allowed=allowed)),
+        polish=_best_of(lambda _, cost, orders, **rest: improve_tour(orders, cost, **rest)),
     )
 
 
@@ -84,7 +85,7 @@ def _graph() -> Method:
     from .graph import judge_graph, solve_graph
     from .local_search import improve_assignment
 
-    def polish(graph: Graph, cost: Tensor, orders: Tensor, allowed: Tensor | None) -> Tensor:
+    def polish(graph: Graph, cost: Tensor, orders: Tensor, *, allowed: Tensor | None, **_: Any) -> Tensor:
         return improve_assignment(orders, cost, graph.weights, allowed=allowed)
 
     return Method(check=checks.one, solve=solve_graph, polish=_best_of(polish), judge=judge_graph)
@@ -142,8 +143,10 @@ def solved(
             found = tried_all(method, problem, given, mask)
         else:
             found = method.solve(problem, given, init=start, runs=runs, **options)
+        ended = watch.rest()
         polished = method.polish(problem, given, found, **options) if polish else None
-    return replace(found, polished=polished, seconds=watch.seconds, status=watch.status, history=watch.history)
+    status = watch.status if watch.stopped else ended
+    return replace(found, polished=polished, seconds=watch.seconds, status=status, history=watch.history)
 
 
 def tried_all(method: Method, layout: Any, cost: Any, allowed: Tensor | None) -> Solution:
@@ -171,13 +174,30 @@ def instead(found: Solution, layout: Layout, cost: Any, order: Int[Tensor, "n"])
     )
 
 
-def _best_of(search: Callable[[Any, Any, Tensor, Tensor | None], Tensor]) -> Callable[..., Polished]:
-    """Local search from every order that annealing ended in; the best of what it finds."""
+TOGETHER = 8  # orders are polished between two looks at the clock
 
-    def polish(layout: Layout, cost: Any, found: Solution, *, allowed: Tensor | None, **_: Any) -> Polished:
-        orders = search(layout, cost, found.starts, allowed)
-        energies = layout.energy(orders, cost)
-        best = int(energies.argmin())
-        return Polished(orders[best], float(energies[best]))
+
+def _best_of(search: Callable[..., Tensor]) -> Callable[..., Polished]:
+    """Local search from every order that annealing ended in, the best first where time is short; the best of what it finds."""
+
+    def polish(
+        layout: Layout, cost: Any, found: Solution, *, allowed: Tensor | None, watch: Watch | None = None, **_: Any
+    ) -> Polished:
+        watch = watch or Watch()
+        starts = found.starts
+        if watch.time_limit is not None:
+            starts = starts[layout.energy(starts, cost).argsort(stable=True)]
+        parts = starts.split(TOGETHER)
+        best = Polished(found.order, found.energy)
+        for k, some in enumerate(parts):
+            if not watch.spare():
+                break
+            orders = search(layout, cost, some, allowed=allowed, more=watch.spare)
+            energies = layout.energy(orders, cost)
+            first = int(energies.argmin())
+            if k == 0 or float(energies[first]) < best.energy:
+                best = Polished(orders[first], float(energies[first]))
+            watch.show(Step(watch.seconds, f"polish {k + 1} of {len(parts)}", math.inf, best.energy, 0.0))
+        return best
 
     return polish

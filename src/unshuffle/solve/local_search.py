@@ -22,14 +22,22 @@ LONGEST = 3  # items moved together by Or-opt; Or's own choice
 ENOUGH = 1e-12  # an improvement below this share of the mean cost is rounding
 
 
-def improve_tour(orders: Order, cost: Float[Tensor, "n n"], *, allowed: Mask | None = None) -> Order:
-    """2-opt and Or-opt on closed tours."""
-    return _each(orders, _improve_chain, _array(cost), _mask(allowed), True, _least(cost))
+def always() -> bool:
+    return True
 
 
-def improve_path(orders: Order, cost: Float[Tensor, "n n"], *, allowed: Mask | None = None) -> Order:
-    """Reversals and Or-opt moves on open paths; the ends are free."""
-    return _each(orders, _improve_chain, _array(cost), _mask(allowed), False, _least(cost))
+def improve_tour(
+    orders: Order, cost: Float[Tensor, "n n"], *, allowed: Mask | None = None, more: Callable[[], bool] = always
+) -> Order:
+    """2-opt and Or-opt on closed tours; ends early when ``more`` says no."""
+    return _each(orders, _improve_chain, _array(cost), _mask(allowed), True, _least(cost), more)
+
+
+def improve_path(
+    orders: Order, cost: Float[Tensor, "n n"], *, allowed: Mask | None = None, more: Callable[[], bool] = always
+) -> Order:
+    """Reversals and Or-opt moves on open paths; the ends are free. Ends early when ``more`` says no."""
+    return _each(orders, _improve_chain, _array(cost), _mask(allowed), False, _least(cost), more)
 
 
 def improve_assignment(
@@ -79,12 +87,11 @@ def _least(cost: Tensor) -> float:
     return ENOUGH * float(cost.abs().mean())
 
 
-@njit
-def _improve_chain(order, cost, allowed, closed, least):
+def _improve_chain(order, cost, allowed, closed, least, more):
     """Reversals and Or-opt moves in turn. A closed tour is turned by half and searched again, so that its seam moves."""
     turn = order.size // 2
     quiet = 0
-    while quiet < 2:
+    while quiet < 2 and more():
         if _reversals(order, cost, allowed, closed, least) or _moves(order, cost, allowed, closed, least):
             quiet = 0
             continue

@@ -29,6 +29,9 @@ class Rounds:
     pace: Pace = Pace(step=0.01, fall=float("inf"), momentum=0.0, sweeps=8, span=6.0)
 
 
+MOST_TRIED = 4096  # orders that are remembered as starts for local search
+
+
 @dataclass(frozen=True)
 class Best:
     """The best order of each run, its energy, and the soft permutation that it was decoded from."""
@@ -50,6 +53,28 @@ class Best:
             energies=self.energies,
             agreement=agreement,
             tried=self.tried,
+        )
+
+    def beside(self, other: Best) -> Best:
+        """The runs of both, and the soft permutation of the best of all."""
+        better = self if float(self.energies.min()) <= float(other.energies.min()) else other
+        best = int(better.energies.argmin())
+        orders = torch.cat((self.orders, other.orders))
+        tried = torch.cat((better.orders[best : best + 1], self.tried, other.tried))[:MOST_TRIED]
+        softs = better.softs[best].expand(len(orders), -1, -1)
+        return Best(orders, torch.cat((self.energies, other.energies)), softs, tried)
+
+    def unless(self, orders: Int[Tensor, "others n"], energies: Float[Tensor, "others"]) -> Best:
+        """The same, unless one of these orders is better than all runs: then that stands in the place of the best."""
+        best, first = int(self.energies.argmin()), int(energies.argmin())
+        if float(energies[first]) >= float(self.energies[best]):
+            return self
+        mine = (torch.arange(len(self.orders)) == best)[:, None]
+        return Best(
+            torch.where(mine, orders[first], self.orders),
+            torch.where(mine[:, 0], energies[first], self.energies),
+            torch.where(mine[:, :, None], to_matrix(orders[first], self.softs.dtype), self.softs),
+            torch.cat((orders[first : first + 1], self.tried)),
         )
 
     def better_of(self, other: Best) -> Best:

@@ -7,6 +7,7 @@ nothing in common and are equally far apart, so that adjacent rows alone say lit
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
@@ -24,7 +25,7 @@ from ..solve import solve
 from ..solve.kinds import instead
 from ..solve.solution import Solution
 from ..structure.layouts import Graph, Path
-from ..watch import Step
+from ..watch import Step, Watch
 
 MOST_LEAVES = 1500  # optimal leaf ordering is cubic: 1500 rows take half a minute
 LINKAGES = ("average", "complete", "single")
@@ -187,22 +188,35 @@ def seriate(
     if n < 2:
         raise BadInput("Seriation needs at least two rows.")
     measure = CRITERIA[criterion]
+    watch = Watch(time_limit, callback)  # one clock for all of it; Ctrl-C is met by the watch of each annealing
+    watch.show(Step(0.0, "spectral order", 0.0, math.nan, math.nan))
     others = {"spectral": spectral_order(D)}
-    if n <= MOST_LEAVES and n > 2:
+    if 2 < n <= MOST_LEAVES and (time_limit is None or leaf_seconds(n) < (time_limit - watch.seconds) / 2):
+        watch.show(Step(watch.seconds, "optimal leaf orders", 0.0, math.nan, math.nan))
         others["optimal leaf order"] = min((leaf_order(D, m) for m in LINKAGES), key=lambda o: measure(D, o))
     values = {name: (measure(D, order), order) for name, order in others.items()}
-    options = {"seed": seed, "time_limit": time_limit, "callback": callback, "polish": polish}
-    first = _anneal(D, criterion, None, **options)
+    options = {"seed": seed, "callback": callback, "polish": polish}
+    first = _anneal(D, criterion, None, time_limit=_left(watch), **options)
     winner, best = "annealed", first
     name, (value, order) = min(values.items(), key=lambda item: item[1][0])
     slack = 1e-9 * max(abs(value), 1e-300)
     if best.energy > value + slack:
-        again = _anneal(D, criterion, order, **options)
-        if again.energy < best.energy:
-            winner, best = f"annealed from the {name}", again
+        if first.status != "interrupted" and watch.spare():
+            again = _anneal(D, criterion, order, time_limit=_left(watch), **options)
+            if again.energy < best.energy:
+                winner, best = f"annealed from the {name}", again
         if best.energy > value - slack:
             winner, best = name, instead(best, *_problem(D, criterion), torch.from_numpy(order.copy()))
     return Seriation(best.order.numpy(), criterion, best.energy, winner, values, best, D)
+
+
+def leaf_seconds(n: int) -> float:
+    """What the three optimal leaf orders of n rows may take; they cannot be stopped on the way."""
+    return 90 * (n / MOST_LEAVES) ** 3
+
+
+def _left(watch: Watch) -> float | None:
+    return None if watch.time_limit is None else max(0.0, watch.time_limit - watch.seconds)
 
 
 def _problem(D: Float[np.ndarray, "n n"], criterion: Criterion) -> tuple[Path | Graph, Tensor]:
@@ -223,12 +237,16 @@ def _anneal(D: np.ndarray, criterion: Criterion, start: np.ndarray | None, **opt
     return solve(layout, cost=cost, init=init, **options)  # pyright: ignore[reportArgumentType]
 
 
-def column_order(table: Table, kind: Kind, rows: Int[np.ndarray, "n"], seed: int = 0) -> Int[np.ndarray, "d"]:
-    """Columns in the same manner: the columns as rows of their own table, turned to run the way the rows do."""
-    if kind is Kind.dissimilarity:
-        return rows
-    if len(table.columns) < 3:
-        return np.arange(len(table.columns))
+def column_order(
+    table: Table, kind: Kind, rows: Int[np.ndarray, "n"], seed: int = 0, time_limit: float | None = None
+) -> tuple[Int[np.ndarray, "d"], Float[np.ndarray, "d"]]:
+    """Columns in the same manner: the columns as rows of their own table, turned to run the way the rows do; and how sure.
+
+    Of counts and features: the columns of dissimilarities are the rows.
+    """
+    width = len(table.columns)
+    if width < 3:
+        return np.arange(width), np.zeros(width)
     X = table.values
     turned = Table(
         table.columns,
@@ -238,9 +256,18 @@ def column_order(table: Table, kind: Kind, rows: Int[np.ndarray, "n"], seed: int
     used = np.flatnonzero(X.any(0)) if kind is Kind.counts else np.arange(X.shape[1])
     some = Table([table.columns[k] for k in used], table.rows, turned.values[used])
     D = dissimilarity(some, kind) if kind is Kind.counts else squareform(pdist(some.values))
-    order = used[seriate(D, criterion_for(table, kind), seed=seed).order] if len(used) > 2 else used
+    order, confidence = used, np.zeros(width)
+    if len(used) > 2:
+        found = seriate(D, criterion_for(table, kind), seed=seed, time_limit=time_limit)
+        order, confidence[used] = used[found.order], found.solution.confidence.numpy()
     weight = X[rows] - X.min(0)
-    centre = (np.arange(len(rows))[:, None] * weight).sum(0) / np.maximum(weight.sum(0), 1e-12)
+    centre = (np.arange(len(X))[:, None] * weight).sum(0) / np.maximum(weight.sum(0), 1e-12)
     if len(order) > 1 and np.corrcoef(centre[order], np.arange(len(order)))[0, 1] < 0:
         order = order[::-1]
-    return np.concatenate((order, np.setdiff1d(np.arange(X.shape[1]), used)))
+    return np.concatenate((order, np.setdiff1d(np.arange(width), used))), confidence
+
+
+def foreseen(n: int, criterion: Criterion, time_limit: float | None = None) -> tuple[float, float]:
+    """Seconds and gigabytes that n rows may take; measured on 2 cores."""
+    seconds = (leaf_seconds(n) if n <= MOST_LEAVES else 0.0) + (2e-5 if criterion is Criterion.path else 2e-4) * n**2
+    return seconds if time_limit is None else min(seconds, time_limit), 120 * n**2 / 1e9

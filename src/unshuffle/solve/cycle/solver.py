@@ -27,6 +27,7 @@ from ..rounds import Best, from_scores
 from ..solution import Solution
 from ..units import smoothest, steepest
 from .levels import NEAR, Level, anneal_level
+from .quick import quick_tours
 
 MODES = 4  # of the cost that a warp mixes; with 10 it is less smooth and helps less
 LARGE = 2000  # beyond this many cities cool twice as fast: half a point longer at n = 100, but minutes instead of a quarter of an hour
@@ -82,13 +83,46 @@ def solve_cycle(
         return Solution(order, float(energies[0]), to_matrix(order, torch.float32), unsure, energies)
     recipe = recipe or (Tours() if layout.n <= LARGE else Tours(pace=Pace(step=0.008)))
     costs = Scaled(cost, recipe)
-    found = _Ring(layout, cost, costs, allowed, watch, recipe).solve(runs or default_runs(layout.n), init, generator)
+    found = _in_groups(layout, cost, costs, allowed, watch, recipe, runs or default_runs(layout.n), init, generator)
+    if watch.stopped and allowed is None:
+        tours = torch.from_numpy(quick_tours(cost.numpy()))
+        found = found.unless(tours, layout.energy(tours, cost))
     best = int(found.energies.argmin())
     place = insertion_share(found.orders[best], cost, costs.nearest * costs.unit, closed=True)
     same = (found.tried == found.orders[best]).all(1).nonzero()
     shared = shared_links(found.tried, int(same[0]), closed=True, directed=not costs.symmetric)
     agreement = same_orders(found.orders, best, closed=True, directed=not costs.symmetric)
     return found.solution((place * shared).sqrt().float(), agreement)
+
+
+MOST_TOGETHER = 64  # runs in one batch, and less where their matrices would not fit
+
+
+def _in_groups(
+    layout: Cycle,
+    cost: Tensor,
+    costs: Scaled,
+    allowed: Tensor | None,
+    watch: Watch,
+    recipe: Tours,
+    runs: int,
+    init: Tensor | None,
+    generator: torch.Generator,
+) -> Best:
+    """As many runs at a time as fit (two, if time is limited: a few that finish are worth more than many that do not)."""
+    fit = default_runs(layout.n) if watch.time_limit is not None else MOST_TOGETHER
+    together = max(default_runs(layout.n), min(fit, int(4e8 / layout.n**2)))
+    found: Best | None = None
+    for first in range(0, runs, together):
+        group = f"group {first // together + 1} of {-(-runs // together)}, " if runs > together else ""
+        ring = _Ring(layout, cost, costs, allowed, watch, recipe, group)
+        some = ring.solve(min(together, runs - first), init, generator)
+        found = some if found is None else found.beside(some)
+        if watch.stopped:
+            break
+    if found is None:
+        raise ValueError(f"runs must be at least 1, not {runs}.")
+    return found
 
 
 def _constant(cost: Float[Tensor, "n n"]) -> bool:
@@ -155,6 +189,7 @@ class _Ring:
     allowed: Tensor | None
     watch: Watch
     recipe: Tours
+    name: str = ""
     begun: dict[int, float] = field(default_factory=dict)
     """log beta at which each level was first entered."""
 
@@ -168,8 +203,9 @@ class _Ring:
         todo, soft = levels, self._scattered(runs, levels, generator)
         if init is not None:
             soft, todo = _given(init, runs, levels, self.recipe, generator)
-        best = self.descend(soft, todo, self._start(), generator, match=init is not None)
         rounds = default_rounds(self.costs.n) if self.recipe.rounds is None else self.recipe.rounds
+        name = f"{self.name}round 1 of {rounds + 1}, "
+        best = self.descend(soft, todo, self._start(), generator, match=init is not None, name=name)
         for number in range(rounds):
             if self.watch.stopped:
                 break
@@ -180,7 +216,7 @@ class _Ring:
                 log_beta, soft = self.begun[todo[0]], rebin(to_matrix(best.orders, torch.float32).mT, todo[0])
             else:
                 soft = self._scattered(runs, levels, generator)
-            name = f"round {number + 1} of {rounds}, "
+            name = f"{self.name}round {number + 2} of {rounds + 1}, "
             best = best.better_of(self.descend(soft, todo, log_beta, generator, melt=again, name=name))
         return best
 
@@ -220,9 +256,19 @@ class _Ring:
                 watch=self.watch,
                 stage=f"{name}level {index + 1} of {len(levels)}",
             )
+        if soft.shape[1] != n and self.allowed is None:  # stopped while many cities still shared a bin
+            return self._at_once(len(soft))
         soft = (rebin(soft, n) if soft.shape[1] != n else soft).mT.contiguous()
         orders = decode(soft, self.allowed)
         return Best(orders, self.layout.energy(orders, self.cost), soft, orders)
+
+    def _at_once(self, runs: int) -> Best:
+        """The shortest of the quick tours, for all runs."""
+        tours = torch.from_numpy(quick_tours(self.cost.numpy()))
+        order = tours[self.layout.energy(tours, self.cost).argmin()]
+        orders = order.expand(runs, -1)
+        soft = to_matrix(order, torch.float32).expand(runs, -1, -1)
+        return Best(orders, self.layout.energy(orders, self.cost), soft, orders[:1])
 
     def _level(self, m: int, coarse: Tensor, log_beta: float) -> Level:
         recipe, costs, last = self.recipe, self.costs, m == self.costs.n

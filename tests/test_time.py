@@ -1,0 +1,222 @@
+"""Time: limits that hold in every stage, tours that are stopped, what a progress bar says, compiling apart from work."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import subprocess
+import sys
+import time
+from importlib import import_module
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+from typer.testing import CliRunner
+
+import unshuffle as us
+from unshuffle.cli import common
+from unshuffle.cli.labels import name_points
+from unshuffle.compute import compiling
+from unshuffle.compute.jit import have_numba
+from unshuffle.solve.cycle.quick import quick_tours
+from unshuffle.watch import Step, Watch
+
+
+def plane(n: int) -> torch.Tensor:
+    points = torch.rand(n, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return torch.cdist(points, points)
+
+
+def nearest_neighbour(D: torch.Tensor, city: int) -> float:
+    """In plain words, to compare with."""
+    order, left = [city], set(range(len(D))) - {city}
+    while left:
+        order.append(min(left, key=lambda k: float(D[order[-1], k])))
+        left.remove(order[-1])
+    return sum(float(D[order[k - 1], order[k]]) for k in range(len(D)))
+
+
+@pytest.mark.parametrize("polish", [False, True])
+def test_a_stopped_tour_is_never_worse_than_nearest_neighbour(polish):
+    D = plane(150)
+    found = us.solve(us.Cycle(150), cost=D, time_limit=0.0, polish=polish)
+    assert found.status == "time limit"
+    assert sorted(found.best_order.tolist()) == list(range(150))
+    assert found.energy == pytest.approx(float(us.Cycle(150).energy(found.order, D)))
+    assert found.best_energy <= min(nearest_neighbour(D, city) for city in range(0, 150, 7)) + 1e-9
+    assert found.confidence.shape == (150,)
+
+
+def test_a_stopped_tour_keeps_its_anchors():
+    allowed = torch.ones(30, 30, dtype=torch.bool)
+    allowed[7], allowed[:, 4] = False, False
+    allowed[7, 4] = True
+    assert us.solve(us.Cycle(30), cost=plane(30), allowed=allowed, time_limit=0.0).order[4] == 7
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 9, 60])
+def test_quick_tours_are_tours(n):
+    cost = torch.rand(n, n, generator=torch.Generator().manual_seed(n)).double().numpy()
+    for tour in quick_tours(cost):
+        assert sorted(tour.tolist()) == list(range(n))
+    assert (quick_tours(np.zeros((n, n))) >= 0).all()  # all alike
+
+
+def test_more_runs_than_there_is_time_for():
+    began = time.perf_counter()
+    found = us.solve(us.Cycle(40), cost=plane(40), runs=1_000_000, time_limit=0.5)
+    assert found.status == "time limit"
+    assert 2 <= len(found.energies) < 1_000_000
+    assert time.perf_counter() - began < 60
+    assert found.energy == float(found.energies.min())
+
+
+def test_runs_in_groups_are_all_there(monkeypatch):
+    monkeypatch.setattr(import_module("unshuffle.solve.cycle.solver"), "MOST_TOGETHER", 2)
+    found = us.solve(us.Cycle(12), cost=plane(12), runs=5)
+    assert len(found.energies) == 5
+    assert found.energy == pytest.approx(float(us.Cycle(12).energy(found.order, plane(12))))
+    assert any(step.stage.startswith("group 3 of 3, round 1 of 13") for step in found.history)
+
+
+def test_polish_gets_a_share_of_the_limit_and_keeps_to_it():
+    watch = Watch(10.0, keep=0.2)
+    watch._began -= 9
+    assert not watch(stage="anneal")
+    assert watch.spare()
+    assert watch.rest() == "time limit"
+    assert watch(stage="polish")
+    watch._began -= 2
+    assert not watch.spare()
+    assert not watch(stage="polish")
+    watch = Watch()
+    watch._interrupt(2, None)
+    assert not watch.spare()
+
+
+def test_how_far_a_stage_is():
+    def done(stage: str) -> float:
+        return Step(0.0, stage, 1.0, 0.0, 0.0).overall
+
+    assert done("anneal") == 0
+    assert Step(0.0, "round 2 of 2", 1.0, 0.0, 0.0, done=0.5).overall == pytest.approx(3 / 4)
+    assert done("round 3 of 4, level 2 of 2") == pytest.approx(5 / 8)
+    assert done("group 2 of 2, round 1 of 13, level 1 of 5") == pytest.approx(1 / 2)
+
+
+def test_a_bar_names_the_stage_says_how_long_and_never_nan(monkeypatch):
+    screen = io.StringIO()
+    monkeypatch.setattr(common, "errors", Console(file=screen, force_terminal=True, width=200))
+    with common.progress("tour") as show:
+        show._began -= 10
+        show(Step(10.0, "round 3 of 4, level 1 of 2", 1.0, math.nan, math.nan))
+        show._bar.refresh()
+        show(Step(10.0, "round 3 of 4, level 2 of 2", 1.0, 12.5, 0.25))
+        show._bar.refresh()
+        show.stopping()
+        show._bar.refresh()
+    seen = screen.getvalue()
+    assert "nan" not in seen
+    assert "round 3 of 4" in seen
+    assert "energy 12.5" in seen
+    assert "about 6 s left" in seen
+    assert "the best so far is kept" in seen
+
+
+@pytest.mark.skipif(not have_numba, reason="nothing compiles")
+def test_compiling_is_counted_apart():
+    import numba
+
+    def inner(x):
+        return x + 1
+
+    compiled = numba.njit(inner)
+    clock = common.Clock()
+    before = compiling.compiling_seconds()
+    began = time.perf_counter()
+    numba.njit(lambda x: compiled(x) * 2)(3.0)
+    spent, passed = compiling.compiling_seconds() - before, time.perf_counter() - began
+    assert 0.5 * passed < spent <= passed
+    assert clock.compiling == pytest.approx(spent)
+    assert clock.seconds < passed
+    compiled(1.0)
+    assert clock.compiling == pytest.approx(spent)
+
+
+def test_large_jobs_are_announced_and_impossible_ones_refused(capsys):
+    common.foresee(600.0, 0.4, silent=False)
+    assert "about 10 min and 0.4 GB" in capsys.readouterr().out
+    common.foresee(2.0, 0.1, silent=False)
+    assert capsys.readouterr().out == ""
+    if common.free_memory() is not None:
+        with pytest.raises(us.BadInput, match="GB are free"):
+            common.foresee(1.0, 1e6, silent=False)
+
+
+def test_names_in_a_picture_do_not_overlap():
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    points = np.random.default_rng(0).random((60, 2))
+    figure = Figure(figsize=(7, 6))
+    axes = figure.add_subplot()
+    axes.scatter(*points.T)
+    placed = name_points(figure, axes, points, [f"Name ${k}$" for k in range(60)])
+    assert placed > 35
+    boxes = [text.get_window_extent(FigureCanvasAgg(figure).get_renderer()) for text in axes.texts]
+    assert len(boxes) == placed
+    assert not any(a.overlaps(b) for k, a in enumerate(boxes) for b in boxes[:k])
+
+
+INTERRUPTED = """
+import os, signal, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from unshuffle.solve import local_search
+before = local_search._improve_chain
+pressed = []
+def slow(*arguments):
+    if not pressed:
+        pressed.append(os.kill(os.getpid(), signal.SIGINT))
+    while arguments[-1]():
+        pass
+local_search._improve_chain = slow
+from unshuffle.cli import main
+main()
+"""
+
+
+def test_ctrl_c_while_polishing_keeps_the_best(tmp_path):
+    np.savetxt(tmp_path / "a.csv", np.random.default_rng(0).random((12, 2)), delimiter=",")
+    command = [
+        sys.executable,
+        "-c",
+        INTERRUPTED,
+        "tour",
+        str(tmp_path / "a.csv"),
+        "--polish",
+        "--json",
+        "-o",
+        str(tmp_path),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 130, done.stderr
+    result = json.loads(done.stdout)
+    assert result["status"] == "interrupted"
+    assert (tmp_path / "a.png").exists()
+
+
+def test_the_limit_of_a_command_covers_reading_and_drawing(tmp_path, monkeypatch):
+    """What is left for the solver is what reading has not used, less a little for the picture."""
+    given = []
+    monkeypatch.setattr(
+        "unshuffle.tasks.tour.solve", lambda *a, **k: (given.append(k["time_limit"]), us.solve(*a, **k))[1]
+    )
+    np.savetxt(tmp_path / "a.csv", np.random.default_rng(0).random((9, 2)), delimiter=",")
+    done = CliRunner().invoke(
+        common.build("tour"), ["tour", str(tmp_path / "a.csv"), "--time-limit", "5", "-o", str(tmp_path)]
+    )
+    assert done.exit_code == 0, done.output
+    assert 0 <= given[0] <= 5 - 0.75
