@@ -27,7 +27,7 @@ class KernelSinkhorn(torch.autograd.Function):
         report: list[bool],
     ) -> Tensor:
         draws, ctx.state = kernel.forward(scores, beta, samples or 1, noise, iterations, tolerance)
-        soft = draws[0] if samples is None else draws
+        soft = draws.squeeze_(0) if samples is None else draws  # in place: a view would cost more
         report.append(bool(ctx.state.forbidden[0]))
         ctx.noise = noise
         ctx.save_for_backward(scores, beta, soft)

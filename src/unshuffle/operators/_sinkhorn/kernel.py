@@ -17,11 +17,12 @@ from .scaling import EASY, MOVED, PACKED, State
 
 __all__ = ["EASY", "MOVED", "PACKED", "State", "Unusable", "backward", "forward", "is_field", "problem"]
 
-# Scalings must stay in (low, high), and ratios of scalings below reach: then nothing that float drops can matter,
-# neither in the sums nor in P times ratios in the backward pass: e^(-87 + 33 + 33) and e^(-87 + 62) are below float32's rounding.
+# The smallest product of a row's and a column's sum, the largest sum, and the largest ratio of scalings u v of any iteration and the
+# last: then nothing that float drops can matter, neither in the sums nor in P times ratios in the backward pass, because
+# e^(-87 + 70) is below float32's rounding.
 LIMITS = {
-    torch.float32: np.exp(np.array([-33.0, 33.0, 62.0])).astype(np.float32),
-    torch.float64: np.exp(np.array([-250.0, 250.0, 400.0])),
+    torch.float32: np.exp(np.array([-70.0, 60.0, 70.0])).astype(np.float32),
+    torch.float64: np.exp(np.array([-600.0, 300.0, 600.0])),
 }
 SMALL = range(3, 21)  # for these sizes eight matrices share the vector registers
 
@@ -53,10 +54,10 @@ def forward(
     groups = samples * (batch // WIDTH) if n in SMALL and tolerance is None else 0
     if groups:
         in_chunks(lambda low, high: packed.forward_packed(given, P, state, limits, low, high), groups, work / 4)
-    if not groups or not state.kind.all():
+    if np.count_nonzero(state.kind) < M:
         in_chunks(lambda low, high: one_by_one.forward(given, stop, P, state, limits, low, high), M, work)
-    if not state.kind.all():
-        raise Unusable
+        if np.count_nonzero(state.kind) < M:
+            raise Unusable
     return torch.from_numpy(P.reshape(samples, *scores.shape)), state
 
 
@@ -77,13 +78,12 @@ def backward(
         filled=np.zeros((shares, batch), np.bool_),
     )
     limits, work = LIMITS[scores.dtype], soft.size * (10.0 + 4 * state.u.shape[1])
-    are_packed = state.kind == PACKED
-    if are_packed.any():
-        rest = (given, soft, grad, state, outs, samples)
+    rest = (given, soft, grad, state, outs, samples)
+    grouped = np.count_nonzero(state.kind == PACKED)
+    if grouped:
         in_chunks(lambda low, high: packed.backward_packed(*rest, low, high), shares * (batch // WIDTH), work / 4)
-    if not are_packed.all():
-        rest = (given, soft, grad, state, outs, samples, limits)
-        in_chunks(lambda low, high: one_by_one.backward(*rest, low, high), shares * batch, work)
+    if grouped < len(soft):
+        in_chunks(lambda low, high: one_by_one.backward(*rest, limits, low, high), shares * batch, work)
     to_scores = torch.from_numpy((outs.scores.sum(0) if shares > 1 else outs.scores).reshape(scores.shape))
     if beta is None or not wants_beta:
         return to_scores, None

@@ -28,7 +28,7 @@ def _usable(L):
     n = L.shape[0]
     columns = np.full(n, -np.inf, L.dtype)
     for i in range(n):
-        top = -np.inf
+        top = L[i, 0]
         for j in range(n):
             top = max(top, L[i, j])
             columns[j] = max(columns[j], L[i, j])
@@ -92,7 +92,7 @@ def _rebase(L, K, E, H, v, H_of_v, start, scratch):
 def _in_range(totals, sums, n, limits):
     least, most = bounds(totals)
     lowest, highest = bounds(sums[:n])
-    return min(least, lowest) > limits[0] and max(most, highest) < limits[1] and sums[0] == sums[0]
+    return least * lowest > limits[0] and max(most, highest) < limits[1] and sums[0] == sums[0]
 
 
 @njit

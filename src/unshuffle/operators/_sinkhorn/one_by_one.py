@@ -40,7 +40,7 @@ def forward(given, tolerance, soft, state, limits, low, high):
     n, T = soft.shape[1], state.u.shape[1]
     # one allocation each: two views of one are taken to overlap, and the loops over them stay scalar
     totals, sums = np.empty(n, soft.dtype), np.empty(n + 8, soft.dtype)
-    L = np.empty((n, n), soft.dtype)
+    L = np.empty((0, n), soft.dtype)  # made when it is needed
     words = new_words(n)
     for m in range(low, high):
         if state.kind[m]:
@@ -49,15 +49,19 @@ def forward(given, tolerance, soft, state, limits, low, high):
         logits(K.reshape(n * n), given, m, words)
         if row_maxima(K, totals) == -np.inf:
             state.forbidden[0] = True
-        if _weak(K, totals, sums[:n]):
-            L[:] = K
-        else:
+        weak = _weak(K, totals, sums[:n])
+        if not weak:
             exp_rows(K, totals)
             state.v[m, T] = 1
             state.used[m] = iterate(K, state.u[m], state.v[m], totals, sums, tolerance, limits)
             if state.used[m]:
                 state.kind[m] = EASY
                 continue
+        if L.shape[0] == 0:
+            L = np.empty((n, n), soft.dtype)
+        if weak:
+            L[:] = K
+        else:
             logits(L.reshape(n * n), given, m, words)
         state.kind[m] = forward_moving(L, K, state, m, totals, sums, tolerance, limits)
 
@@ -67,7 +71,7 @@ def backward(given, soft, grad, state, outs, samples, limits, low, high):
     """Jobs low..high-1; job = (share of the samples, batch entry), each with gradients of its own."""
     batch, n, shares = given.scores.shape[0], soft.shape[1], outs.scores.shape[0]
     work = new_adjoint(state.u.shape[1], n, soft)
-    D, L, K = np.empty((n, n), soft.dtype), np.empty((n, n), soft.dtype), np.empty((n, n), soft.dtype)
+    D = L = K = np.empty((0, n), soft.dtype)  # made when they are needed
     wanted = outs.beta.shape[0] + outs.field.shape[0] > 0
     x = np.empty(n * n if wanted else 0, soft.dtype)
     words = new_words(n)
@@ -78,7 +82,11 @@ def backward(given, soft, grad, state, outs, samples, limits, low, high):
             if state.kind[m] == PACKED:
                 continue
             at_once = not wanted and not outs.filled[share, b] and as_given(given, b)
+            if not at_once and D.shape[0] == 0:
+                D = np.empty((n, n), soft.dtype)
             target = outs.scores[share, b].reshape(n, n) if at_once else D
+            if state.kind[m] == MOVED and L.shape[0] == 0:
+                L, K = np.empty((n, n), soft.dtype), np.empty((n, n), soft.dtype)
             if state.kind[m] == MOVED:
                 backward_moving(soft[m], grad[m], given, state, m, work, words, L, K, target, limits[2])
             else:

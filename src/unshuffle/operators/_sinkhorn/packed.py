@@ -238,7 +238,7 @@ def _iterate(X, n, u, v, totals, sums, limits):
         least_row = min(least_row, low)
         low, most_column = bounds(sums)
         least_column = min(least_column, low)
-        if not (min(least_row, least_column) > limits[0] and max(most_row, most_column) < limits[1]):
+        if not (least_row * least_column > limits[0] and max(most_row, most_column) < limits[1]):
             return False
         for j in range(width):
             v[t + 1, j] = one / sums[j]

@@ -164,10 +164,7 @@ def iterate(K, u, v, totals, sums, tolerance, limits):
         low, most_column = bounds(sums[:n])
         least_column = min(least_column, low)
         # a NaN anywhere in K is in one of the totals and so in each of the sums
-        if (
-            not (min(least_row, least_column) > limits[0] and max(most_row, most_column) < limits[1])
-            or sums[0] != sums[0]
-        ):
+        if not (least_row * least_column > limits[0] and max(most_row, most_column) < limits[1]) or sums[0] != sums[0]:
             return 0
         for j in range(n):
             v[t, j] = one / sums[j]
