@@ -165,7 +165,7 @@ def like_trained(batch: int, n: int, strength: float, draw: torch.Generator) -> 
     return strength * (1500 * bend - 3000 * (value - place) ** 2 + torch.randn(batch, n, n, generator=draw))
 
 
-@pytest.mark.parametrize(("n", "strength", "iterations"), [(7, 3.0, 60), (50, 0.3, 10), (50, 3.0, 25), (101, 1.0, 10)])
+@pytest.mark.parametrize(("n", "strength", "iterations"), [(7, 3.0, 60), (50, 0.3, 10), (50, 3.0, 40), (101, 1.0, 20)])
 @pytest.mark.parametrize("kind", ["beta", "field", "masked"])
 def test_trained_scores_are_exact(n, strength, iterations, kind):
     """Values and gradients to 1e-5 of what float64 gives for the same float32 logits, whatever leaves the range of floats."""
@@ -195,7 +195,7 @@ def test_some_of_these_scores_leave_the_range_of_floats():
     from unshuffle.operators._sinkhorn import kernel, noise
 
     draw = torch.Generator().manual_seed(0)
-    for n, T, kinds in ((50, 10, {kernel.EASY, kernel.MOVED}), (7, 60, {kernel.EASY, kernel.PACKED, kernel.MOVED})):
+    for n, T, kinds in ((50, 40, {kernel.EASY, kernel.MOVED}), (7, 60, {kernel.EASY, kernel.PACKED, kernel.MOVED})):
         seen = set()
         for strength in (0.0, 0.3, 3.0):
             _, state = kernel.forward(like_trained(17, n, strength, draw), None, 2, noise.SILENT, T, None)

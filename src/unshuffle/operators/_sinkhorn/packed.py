@@ -18,27 +18,194 @@ from ...compute.jit import njit
 from ...compute.vector_math import LOG2E, exp_below, exp_with_power, times_power
 from .lanes import FLAGS, WIDTH, Emit, intrinsic
 from .logits import as_given, logits, new_words, spend
-from .scaling import PACKED, UNUSABLE, bounds, new_adjoint, reach
+from .scaling import PACKED, UNUSABLE, reach
 
 # as in `one_by_one`
 WEAK = -12.0
 
 
-def _rows(emit: Emit, X: Any, n: Any, v: Any, sums: Any, weigh: Callable[[Any, Any], Any]) -> None:
-    """For each row i: acc = sum_j X_ij v_j, w = weigh(i, acc), sums_j += X_ij w."""
-    b, eight = emit.builder, emit.number(WIDTH)
-    with cgutils.for_range(b, n, intp=emit.index) as row:
-        line = b.mul(row.index, b.mul(n, eight))
-        total = emit.zero(emit.vector)
-        with cgutils.for_range(b, n, intp=emit.index) as column:
-            j = b.mul(column.index, eight)
-            x = emit.load(X, b.add(line, j), emit.vector)
-            b.store(emit.multiply_add(x, emit.load(v, j, emit.vector), b.load(total)), total)
-        w = weigh(b.mul(row.index, eight), b.load(total))
-        with cgutils.for_range(b, n, intp=emit.index) as column:
-            j = b.mul(column.index, eight)
-            x = emit.load(X, b.add(line, j), emit.vector)
-            emit.store(emit.multiply_add(x, w, emit.load(sums, j, emit.vector)), sums, j)
+class Cells:
+    """n vectors: local variables, which become registers, if n is known beforehand; else a piece of memory."""
+
+    def __init__(self, emit: Emit, n: Any, memory: Any) -> None:
+        self.emit, self.memory = emit, memory
+        self.local = [cgutils.alloca_once(emit.builder, emit.vector) for _ in range(n)] if isinstance(n, int) else None
+
+    def get(self, k: Any) -> Any:
+        if self.local is not None:
+            return self.emit.builder.load(self.local[k])
+        return self.emit.load(self.memory, self.emit.builder.mul(k, self.emit.number(WIDTH)), self.emit.vector)
+
+    def set(self, k: Any, value: Any) -> None:
+        if self.local is not None:
+            self.emit.builder.store(value, self.local[k])
+        else:
+            self.emit.store(value, self.memory, self.emit.builder.mul(k, self.emit.number(WIDTH)))
+
+
+class Square:
+    """Loops over packed vectors and matrices of one size, written out if it is known beforehand."""
+
+    def __init__(self, emit: Emit, kind: Any, value: Any) -> None:
+        self.emit = emit
+        self.n = kind.literal_value if isinstance(kind, types.IntegerLiteral) else value
+        self.width = emit.builder.mul(value, emit.number(WIDTH))
+
+    def each(self, body: Callable[[Any], None]) -> None:
+        if isinstance(self.n, int):
+            for k in range(self.n):
+                body(k)
+        else:
+            with cgutils.for_range(self.emit.builder, self.n, intp=self.emit.index) as loop:
+                body(loop.index)
+
+    def at(self, k: Any) -> Any:
+        return self.emit.number(WIDTH * k) if isinstance(k, int) else self.emit.builder.mul(k, self.emit.number(WIDTH))
+
+    def entry(self, i: Any, j: Any) -> Any:
+        row = self.emit.number(i) if isinstance(i, int) else i
+        return self.emit.builder.add(self.emit.builder.mul(row, self.width), self.at(j))
+
+    def line(self, t: Any, k: Any) -> Any:
+        """Entry k of row t of a (T, n, 8) array."""
+        return self.emit.builder.add(self.emit.builder.mul(t, self.width), self.at(k))
+
+
+@intrinsic(prefer_literal=True)
+def packed_iterations(typing, X, n, u, v, iterations, memory, seen):
+    """u_t = 1 / (X v_{t-1}), v_t = 1 / (X^T u_t) for all t, v_0 given; seen: least and largest of all X v and all X^T u, 8 each."""
+
+    def generate(context, builder, signature, arguments):
+        emit = Emit(context, builder, X.dtype)
+        size = Square(emit, n, arguments[1])
+        x, us, vs, room, out = (emit.data(X, arguments[k]) for k in (0, 2, 3, 5, 6))
+        sums, start = Cells(emit, size.n, room), Cells(emit, size.n, builder.gep(room, [size.width]))
+        one = ir.Constant(emit.vector, [1.0] * WIDTH)
+        extremes_ = [cgutils.alloca_once(builder, emit.vector) for _ in range(4)]
+        for place in extremes_:
+            builder.store(one, place)
+
+        def note(value, low, high):
+            for sign, place in (("<", low), (">", high)):
+                best = builder.load(place)
+                builder.store(builder.select(builder.fcmp_ordered(sign, value, best), value, best), place)
+
+        size.each(lambda j: start.set(j, emit.load(vs, size.at(j), emit.vector)))
+        with cgutils.for_range(builder, arguments[4], intp=emit.index) as loop:
+            size.each(lambda j: sums.set(j, ir.Constant(emit.vector, None)))
+
+            def row(i):
+                total = emit.zero(emit.vector)
+
+                def dot(j):
+                    e = emit.load(x, size.entry(i, j), emit.vector)
+                    builder.store(emit.multiply_add(e, start.get(j), builder.load(total)), total)
+
+                size.each(dot)
+                found = builder.load(total)
+                note(found, extremes_[0], extremes_[1])
+                w = builder.fdiv(one, found, flags=FLAGS)
+                emit.store(w, us, size.line(loop.index, i))
+
+                def spread(j):
+                    sums.set(j, emit.multiply_add(emit.load(x, size.entry(i, j), emit.vector), w, sums.get(j)))
+
+                size.each(spread)
+
+            size.each(row)
+            after = builder.add(loop.index, emit.number(1))
+
+            def column(j):
+                note(sums.get(j), extremes_[2], extremes_[3])
+                start.set(j, builder.fdiv(one, sums.get(j), flags=FLAGS))
+                emit.store(start.get(j), vs, size.line(after, j))
+
+            size.each(column)
+        for k, place in enumerate(extremes_):
+            emit.store(builder.load(place), out, emit.number(k * WIDTH))
+        return context.get_dummy_value()
+
+    return types.void(X, n, u, v, iterations, memory, seen), generate
+
+
+@intrinsic(prefer_literal=True)
+def packed_backward(typing, P, G, n, u, v, iterations, memory, D):
+    """D = dloss/dL from P and G = dloss/dP; the recursion and its gradient in one, with $a = u_t/u_T$, $c = v_t/v_T$."""
+
+    def generate(context, builder, signature, arguments):
+        emit = Emit(context, builder, P.dtype)
+        b, size, steps = builder, Square(emit, n, arguments[2]), arguments[5]
+        soft, grad, us, vs, room, out = (emit.data(P, arguments[k]) for k in (0, 1, 3, 4, 6, 7))
+        over_u, over_v, f, g, s, c, sums = (
+            Cells(emit, size.n, b.gep(room, [b.mul(size.width, emit.number(k))])) for k in range(7)
+        )
+        one, zero = ir.Constant(emit.vector, [1.0] * WIDTH), ir.Constant(emit.vector, None)
+        last = b.sub(steps, emit.number(1))
+        size.each(lambda i: over_u.set(i, b.fdiv(one, emit.load(us, size.line(last, i), emit.vector), flags=FLAGS)))
+        size.each(lambda j: over_v.set(j, b.fdiv(one, emit.load(vs, size.line(steps, j), emit.vector), flags=FLAGS)))
+        size.each(lambda j: g.set(j, zero))
+
+        def weigh(i):
+            total = emit.zero(emit.vector)
+
+            def entry(j):
+                e = size.entry(i, j)
+                x = emit.load(grad, e, emit.vector)
+                emit.store(x, out, e)
+                w = b.fmul(x, emit.load(soft, e, emit.vector), flags=FLAGS)
+                b.store(emit.add(w, b.load(total)), total)
+                g.set(j, emit.add(w, g.get(j)))
+
+            size.each(entry)
+            f.set(i, b.load(total))
+
+        size.each(weigh)
+        with cgutils.for_range(b, steps, intp=emit.index) as loop:
+            t = b.sub(last, loop.index)
+            after = b.add(t, emit.number(1))
+
+            def column(j):
+                own = b.fmul(emit.load(vs, size.line(after, j), emit.vector), over_v.get(j), flags=FLAGS)
+                s.set(j, b.fneg(b.fmul(own, g.get(j), flags=FLAGS)))
+                c.set(j, b.fmul(emit.load(vs, size.line(t, j), emit.vector), over_v.get(j), flags=FLAGS))
+                sums.set(j, zero)
+
+            size.each(column)
+
+            def row(i):
+                total = emit.zero(emit.vector)
+
+                def dot(j):
+                    e = emit.load(soft, size.entry(i, j), emit.vector)
+                    b.store(emit.multiply_add(e, s.get(j), b.load(total)), total)
+
+                size.each(dot)
+                a = b.fmul(emit.load(us, size.line(t, i), emit.vector), over_u.get(i), flags=FLAGS)
+                r = b.fneg(b.fmul(a, emit.multiply_add(a, b.load(total), f.get(i)), flags=FLAGS))
+                f.set(i, zero)
+
+                def spread(j):
+                    e = size.entry(i, j)
+                    sums.set(j, emit.multiply_add(emit.load(soft, e, emit.vector), r, sums.get(j)))
+                    more = emit.multiply_add(a, s.get(j), emit.load(out, e, emit.vector))
+                    emit.store(emit.multiply_add(r, c.get(j), more), out, e)
+
+                size.each(spread)
+
+            size.each(row)
+            size.each(lambda j: g.set(j, b.fmul(c.get(j), sums.get(j), flags=FLAGS)))
+
+        def finish(i):
+            def entry(j):
+                e = size.entry(i, j)
+                emit.store(b.fmul(emit.load(soft, e, emit.vector), emit.load(out, e, emit.vector), flags=FLAGS), out, e)
+
+            size.each(entry)
+
+        size.each(finish)
+        return context.get_dummy_value()
+
+    return types.void(P, G, n, u, v, iterations, memory, D), generate
 
 
 @intrinsic
@@ -61,78 +228,6 @@ def packed_center(typing, X, n):
         return context.get_dummy_value()
 
     return types.void(X, n), generate
-
-
-@intrinsic
-def packed_sweep(typing, X, n, v, totals, u, sums):
-    """totals = X v, u = 1 / totals, sums += X^T u."""
-
-    def generate(context, builder, signature, arguments):
-        emit = Emit(context, builder, X.dtype)
-        x, start, out_totals, out, to = (emit.data(X, arguments[k]) for k in (0, 2, 3, 4, 5))
-
-        def weigh(i, total):
-            emit.store(total, out_totals, i)
-            w = builder.fdiv(ir.Constant(emit.vector, [1.0] * WIDTH), total, flags=FLAGS)
-            emit.store(w, out, i)
-            return w
-
-        _rows(emit, x, arguments[1], start, to, weigh)
-        return context.get_dummy_value()
-
-    return types.void(X, n, v, totals, u, sums), generate
-
-
-@intrinsic
-def packed_pull(typing, X, n, s, a, first, r, sums):
-    """r = -a (first + a (X s)), sums += X^T r."""
-
-    def generate(context, builder, signature, arguments):
-        emit = Emit(context, builder, X.dtype)
-        x, start, scale, begin, out, to = (emit.data(X, arguments[k]) for k in (0, 2, 3, 4, 5, 6))
-
-        def weigh(i, total):
-            factor = emit.load(scale, i, emit.vector)
-            w = emit.multiply_add(factor, total, emit.load(begin, i, emit.vector))
-            w = builder.fneg(builder.fmul(factor, w, flags=FLAGS))
-            emit.store(w, out, i)
-            return w
-
-        _rows(emit, x, arguments[1], start, to, weigh)
-        return context.get_dummy_value()
-
-    return types.void(X, n, s, a, first, r, sums), generate
-
-
-@intrinsic
-def packed_gradient(typing, D, P, G, n, a, s, r, c, iterations):
-    """D = P (G + sum_t a_t s_t^T + r_t c_t^T); a, s, r, c are flat (T, n, 8)."""
-
-    def generate(context, builder, signature, arguments):
-        emit = Emit(context, builder, P.dtype)
-        b, n_, steps = builder, arguments[3], arguments[8]
-        out, soft, grad, left, x, right, y = (emit.data(P, arguments[k]) for k in (0, 1, 2, 4, 5, 6, 7))
-        width = b.mul(n_, emit.number(WIDTH))
-        with (
-            cgutils.for_range(b, n_, intp=emit.index) as row,
-            cgutils.for_range(b, n_, intp=emit.index) as column,
-        ):
-            i, j = b.mul(row.index, emit.number(WIDTH)), b.mul(column.index, emit.number(WIDTH))
-            here = b.add(b.mul(row.index, width), j)
-            total = emit.zero(emit.vector)
-            b.store(emit.load(grad, here, emit.vector), total)
-            with cgutils.for_range(b, steps, intp=emit.index) as step:
-                line = b.mul(step.index, width)
-                at_i, at_j = b.add(line, i), b.add(line, j)
-                z = emit.multiply_add(
-                    emit.load(left, at_i, emit.vector), emit.load(x, at_j, emit.vector), b.load(total)
-                )
-                z = emit.multiply_add(emit.load(right, at_i, emit.vector), emit.load(y, at_j, emit.vector), z)
-                b.store(z, total)
-            emit.store(b.fmul(b.load(total), emit.load(soft, here, emit.vector), flags=FLAGS), out, here)
-        return context.get_dummy_value()
-
-    return types.void(D, P, G, n, a, s, r, c, iterations), generate
 
 
 def _transposed(emit: Emit, rows: list[Any]) -> list[Any]:
@@ -225,27 +320,23 @@ def _exp_all(x):
 
 
 @njit(fastmath=True)
-def _iterate(X, n, u, v, totals, sums, limits):
-    """As `scaling._iterate`, for eight matrices; False if any of them is hard."""
-    T, width = u.shape[0], sums.size
-    one = X.dtype.type(1)
-    least_row, least_column, most_row, most_column = one, one, one, one
-    for t in range(T):
-        for j in range(width):
-            sums[j] = 0
-        packed_sweep(X, n, v[t], totals, u[t], sums)
-        low, most_row = bounds(totals)
-        least_row = min(least_row, low)
-        low, most_column = bounds(sums)
-        least_column = min(least_column, low)
-        if not (least_row * least_column > limits[0] and max(most_row, most_column) < limits[1]):
-            return False
-        for j in range(width):
-            v[t + 1, j] = one / sums[j]
-    fine = True
-    for j in range(width):
-        fine = fine and sums[j] == sums[j]
-    near = most_row / least_row * most_column / least_column < limits[2]
+def _iterate(X, n, u, v, room, seen, limits):
+    """As `scaling.iterate`, for eight matrices; False if any of them is hard."""
+    T = u.shape[0]
+    flat_u, flat_v = u.reshape(-1), v.reshape(-1)
+    if n == 4:
+        packed_iterations(X, 4, flat_u, flat_v, T, room, seen)
+    elif n == 8:
+        packed_iterations(X, 8, flat_u, flat_v, T, room, seen)
+    else:
+        packed_iterations(X, n, flat_u, flat_v, T, room, seen)
+    fine = near = True
+    for k in range(WIDTH):
+        low_row, high_row, low_column, high_column = seen[k], seen[8 + k], seen[16 + k], seen[24 + k]
+        fine = fine and low_row * low_column > limits[0] and max(high_row, high_column) < limits[1]
+        near = near and high_row / low_row * high_column / low_column < limits[2]
+    for j in range(u.shape[1]):
+        fine = fine and v[T, j] == v[T, j]
     return fine and (near or reach(u, v[1:], v[0]) < limits[2])
 
 
@@ -304,7 +395,11 @@ def forward_packed(given, soft, state, limits, low, high):
     groups = batch // WIDTH
     tmp = np.empty((WIDTH, n * n), soft.dtype)
     X = np.empty(n * n * WIDTH, soft.dtype)
-    totals, sums = np.empty(n * WIDTH, soft.dtype), np.empty(n * WIDTH, soft.dtype)
+    room, best, seen = (
+        np.empty(2 * n * WIDTH, soft.dtype),
+        np.empty(n * WIDTH, soft.dtype),
+        np.empty(4 * WIDTH, soft.dtype),
+    )
     words = new_words(n)
     for job in range(low, high):
         m = (job // groups) * batch + (job % groups) * WIDTH
@@ -314,14 +409,14 @@ def forward_packed(given, soft, state, limits, low, high):
         if _any_forbidden(X):
             state.forbidden[0] = True
         packed_center(X, n)
-        weakest = _weakest(X, sums)
+        weakest = _weakest(X, best)
         if WEAK > weakest > -np.inf:
             _read(given, m, tmp, X, words)
             _with_powers(X, n, v[0])
         else:
             v[0] = 1
             _exp_all(X)
-        if _iterate(X, n, u, v, totals, sums, limits):
+        if _iterate(X, n, u, v, room, seen, limits):
             packed_scale(X, n, u[T - 1], v[T])
             packed_into(X, soft[m : m + WIDTH], n * n)
             state.used[m : m + WIDTH] = T
@@ -330,36 +425,14 @@ def forward_packed(given, soft, state, limits, low, high):
             state.kind[m : m + WIDTH] = UNUSABLE
 
 
-@njit(fastmath=True)
-def _recursion(P, G, n, u, v, work, W):
-    """As `scaling.recursion`; v[0] is the start, so c[t] = v[t] / v[T]."""
-    T, width = u.shape
-    a, c, r, s, f_bar, g_bar, sums = work
-    one, zero = P.dtype.type(1), P.dtype.type(0)
-    for t in range(T):
-        for i in range(width):
-            a[t, i] = u[t, i] / u[T - 1, i]
-            c[t, i] = v[t, i] / v[T, i]
-    for e in range(W.size):
-        W[e] = G[e] * P[e]
-    for i in range(width):
-        s[0, i], a[0, i], f_bar[i], g_bar[i] = -one, one, zero, zero
-    packed_pull(W, n, s[0], a[0], f_bar, r[0], g_bar)  # r[0] = the row sums of W
-    for i in range(width):
-        f_bar[i] = r[0, i]
-        g_bar[i] = zero
-        a[0, i] = u[0, i] / u[T - 1, i]
-    for i in range(n):
-        for j in range(width):
-            g_bar[j] += W[i * width + j]
-    for t in range(T - 1, -1, -1):
-        for j in range(width):
-            s[t, j] = -g_bar[j] if t == T - 1 else -c[t + 1, j] * g_bar[j]
-            sums[j] = zero
-        packed_pull(P, n, s[t], a[t], f_bar, r[t], sums)
-        for j in range(width):
-            g_bar[j] = c[t, j] * sums[j]
-            f_bar[j] = zero
+@njit
+def _pull_back(P, G, n, u, v, T, room, D):
+    if n == 4:
+        packed_backward(P, G, 4, u, v, T, room, D)
+    elif n == 8:
+        packed_backward(P, G, 8, u, v, T, room, D)
+    else:
+        packed_backward(P, G, n, u, v, T, room, D)
 
 
 @njit
@@ -367,7 +440,7 @@ def backward_packed(given, soft, grad, state, outs, samples, low, high):
     """Packed groups of jobs low..high-1 = (share of the samples, group)."""
     batch, n, T = given.scores.shape[0], soft.shape[1], state.u.shape[1]
     groups, shares = batch // WIDTH, outs.scores.shape[0]
-    work = new_adjoint(T, n * WIDTH, soft)
+    room = np.empty(7 * n * WIDTH, soft.dtype)
     P, G = np.empty(n * n * WIDTH, soft.dtype), np.empty(n * n * WIDTH, soft.dtype)
     D = np.empty(n * n * WIDTH, soft.dtype)
     x, tmp = np.empty(n * n, soft.dtype), np.empty((WIDTH, n * n), soft.dtype)
@@ -381,12 +454,8 @@ def backward_packed(given, soft, grad, state, outs, samples, low, high):
                 continue
             packed_from(soft[m : m + WIDTH], P, n * n)
             packed_from(grad[m : m + WIDTH], G, n * n)
-            u = state.u[m : m + WIDTH].reshape(T, n * WIDTH)
-            v = state.v[m : m + WIDTH].reshape(T + 1, n * WIDTH)
-            _recursion(P, G, n, u, v, work, D)
-            packed_gradient(
-                D, P, G, n, work.a.reshape(-1), work.s.reshape(-1), work.r.reshape(-1), work.c.reshape(-1), T
-            )
+            u, v = state.u[m : m + WIDTH].reshape(-1), state.v[m : m + WIDTH].reshape(-1)
+            _pull_back(P, G, n, u, v, T, room, D)
             at_once = not wanted and not outs.filled[share, b]
             for k in range(WIDTH):
                 at_once = at_once and as_given(given, b + k)
