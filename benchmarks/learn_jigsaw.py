@@ -22,6 +22,9 @@ from unshuffle.files import write_atomic
 from unshuffle.learn.predict import predict
 from unshuffle.metrics import direct_accuracy, order_tau
 from unshuffle.networks import count_parameters
+from unshuffle.paper.executor import commit_of_source
+from unshuffle.paper.run import Outcome, Planned, Training, keep, result_of
+from unshuffle.paper.store import Place, Result, Store
 from unshuffle.recipes.jigsaw import BlendedSeams, Jigsaw
 from unshuffle.recipes.puzzles import puzzles
 from unshuffle.recipes.scorers import ByTile
@@ -66,6 +69,13 @@ def measured(recipe: Jigsaw) -> tuple[dict, nn.Module]:
     numbers = {"test": recipe.test(fitted.network), "held out loss": fitted.best, "best epoch": fitted.best_epoch}
     numbers |= {"seconds": seconds, "core seconds": cpu_seconds, "parameters": count_parameters(fitted.network)}
     return {"settings": settings, **numbers}, fitted.network
+
+
+def as_run(recipe: Jigsaw, result: dict) -> Result:
+    """The same training as `unshuffle reproduce jigsaw` would store it."""
+    place = Place("jigsaw", "", "strong recipe", f"{recipe.side} x {recipe.side}", recipe.seed, "cpu")
+    outcome = Outcome(result["test"] | {"best_epoch": result["best epoch"], "epochs": recipe.epochs})
+    return result_of(Planned(Training(recipe), place), result["seconds"], outcome, commit_of_source(), None)
 
 
 def refined(recipe: Jigsaw, network: nn.Module) -> dict:
@@ -135,6 +145,8 @@ def main() -> None:
             result["refined"] = refined(recipe, network)
         done = json.loads(path.read_text()) if path.exists() else {}  # another group may have been measured meanwhile
         done[name] = result
+        if name.startswith("strong"):
+            keep(as_run(recipe, result), Store(options.out / "runs"))
         write_atomic(path, json.dumps(done, indent=1) + "\n")
         print(f"{name}: " + ", ".join(f"{key} {value:.3f}" for key, value in result["test"].items()), flush=True)
     show_rows("ours: no anchors, 195 unseen portraits, one forward pass", "strong", done)

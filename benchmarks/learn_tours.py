@@ -22,6 +22,9 @@ from torch import nn
 import unshuffle as us
 from unshuffle.files import write_atomic
 from unshuffle.networks import UnrolledAnnealer
+from unshuffle.paper.measured import Measured
+from unshuffle.paper.measured import note as note_row
+from unshuffle.paper.store import Place
 from unshuffle.recipes.tour import Tour, nearest_neighbour, ordered
 from unshuffle.recipes.trained import trained
 from unshuffle.recipes.training import about, train
@@ -107,6 +110,11 @@ def strong(data: Path, result: dict, runs: Path, out: Path) -> None:
         if seed == 0 and "refine" not in table:
             table["refine"] = refine(sizes[100], network)
             save(out, result)
+    for n in sizes:
+        for seed, judged in table[f"n = {n}"]["trained"]["seeds"].items():
+            row = Measured("benchmarks/learn_tours.py", f"trained at n = 50, judged at n = {n}", int(seed))
+            place = Place("tsp", "", "strong recipe", str(n), int(seed), "cpu")
+            note_row(out.parent / "runs", row, place, {"gap": judged["gap"]})
     for n in sizes:
         for name, row in table[f"n = {n}"].items():
             if isinstance(row, dict):

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
-from unshuffle.paper.mechanism import Mechanism, draw_mechanism
+from unshuffle.paper.figures import MechanismCurves
+from unshuffle.paper.mechanism import Mechanism
+from unshuffle.paper.run import Means, Planned, result_of
+from unshuffle.paper.store import Place
+from unshuffle.report.mechanism import draw_mechanism
 
 
 def main() -> None:
@@ -22,7 +27,10 @@ def main() -> None:
             f"beta0 {beta:4g}: easy / hard diagonal  global {values[0]:.3f} / {values[1]:.3f}"
             f"  adaptive {values[2]:.3f} / {values[3]:.3f}"
         )
-    draw_mechanism(case).savefig(out)
+    run = MechanismCurves(points=157)
+    planned = Planned(run, Place("figures", "", run.task, "", 0, "cpu"))
+    figure = draw_mechanism(result_of(planned, 0.0, run.compute(Means(Path())), None, None))
+    figure.savefig(out)
     print(f"wrote {out}")
 
 

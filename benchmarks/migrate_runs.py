@@ -3,8 +3,10 @@
     python benchmarks/migrate_runs.py results/runs
     python benchmarks/migrate_runs.py trained/best.pt trained/last.pt results/learn_jigsaw.json results/learn_tours.json
 
+    python benchmarks/migrate_runs.py results
+
 A folder of results: settings are written anew, and files renamed by them; checkpoints and the result files of benchmarks: in
-place. Whatever is in the present form already is left alone.
+place; the folder above: rows that the report read from the files of benchmarks become results. Whatever is in the present form already is left alone.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from unshuffle.learn.objective import OnPermutation
 from unshuffle.paper.checks import MaskOnly, Overhead
 from unshuffle.paper.figures import ExampleJigsaw, ExampleTour, MechanismCurves
 from unshuffle.paper.keys import UntrainedKeys
-from unshuffle.paper.run import Training
-from unshuffle.paper.store import Result, Store, key_of
+from unshuffle.paper.measured import Measured, note
+from unshuffle.paper.run import Outcome, Planned, Training, keep, result_of
+from unshuffle.paper.store import Place, Result, Store, key_of
 from unshuffle.paper.tours import MEAN_OPTIMUM, TourTraining
 from unshuffle.recipes.draws import DrawnAnew, DrawnOnce
 from unshuffle.recipes.jigsaw import BlendedSeams, Jigsaw, PairedSeams
@@ -31,6 +34,7 @@ from unshuffle.recipes.scorers import ByAnnealing, ByItem, ByKey, ByScattering, 
 from unshuffle.recipes.settings import IS, plain
 from unshuffle.recipes.sorting import Sorting, distance_to_sorted
 from unshuffle.recipes.tour import UTSP_RATES, SoftLength, Tour
+from unshuffle.recipes.trained import recipe_from
 from unshuffle.recipes.training import BestHeldOut, about
 from unshuffle.relaxations.gumbel_sinkhorn import ColumnSoftmax, GumbelSinkhorn
 from unshuffle.relaxations.neuralsort import NeuralSort
@@ -216,7 +220,50 @@ def _dicts(contents: Any) -> list[dict[str, Any]]:
     return [contents, *(found for value in contents.values() for found in _dicts(value))]
 
 
+def migrate_rows(results: Path) -> list[bool]:
+    """Rows of the tables that the report read from the result files of benchmarks, as results in the store."""
+
+    def read(name: str) -> dict[str, Any]:
+        path = results / f"{name}.json"
+        return json.loads(path.read_text()) if path.exists() else {}
+
+    def row(by: str, problem: str, place: Place, metrics: dict[str, float]) -> None:
+        note(results / "runs", Measured(f"benchmarks/{by}.py", problem, place.seed), place, metrics)
+        done.append(True)
+
+    done: list[bool] = []
+    for line in read("solve_jigsaw").get("table", ()):
+        for side in (5, 6, 7):
+            if line["problem"] == f"faces {side}x{side}":
+                place = Place("jigsaw", "", "solve", f"{side} x {side}", 0, "cpu")
+                row("solve_jigsaw", line["problem"], place, {"tau": line["tau"], "direct": line["direct"]})
+    for n in (100, 200, 500, 1000):
+        if line := read("solve_tours").get(f"uniform {n}"):
+            row("solve_tours", f"uniform {n}", Place("tsp", "", "solve", str(n), 0, "cpu"), {"gap": line["ours"]})
+        if line := read("reference_tours").get(str(n)):
+            place = Place("tsp", "", "nearest neighbour", str(n), 0, "cpu")
+            row("reference_tours", f"uniform {n}", place, {"gap": line["nearest_neighbour"]})
+    for n in (50, 100):
+        judged = read("learn_tours").get("strong", {}).get(f"n = {n}", {}).get("trained", {})
+        for seed, run in judged.get("seeds", {}).items():
+            place = Place("tsp", "", "strong recipe", str(n), int(seed), "cpu")
+            row("learn_tours", f"trained at n = 50, judged at n = {n}", place, {"gap": run["gap"]})
+    for name, run in read("learn_jigsaw").items():
+        if name.startswith("strong"):
+            recipe = recipe_from(run["settings"])
+            place = Place("jigsaw", "", "strong recipe", f"{recipe.side} x {recipe.side}", recipe.seed, "cpu")
+            outcome = Outcome(run["test"] | {"best_epoch": run["best epoch"], "epochs": recipe.epochs})
+            keep(
+                result_of(Planned(Training(recipe), place), run["seconds"], outcome, None, None),
+                Store(results / "runs"),
+            )
+            done.append(True)
+    return done
+
+
 def migrated(path: Path) -> list[bool]:
+    if (path / "runs").is_dir():
+        return migrate_rows(path)
     if path.is_dir():
         return [migrate_result(result, Store(path)) for result in list(Store(path))]
     return migrate_benchmark(path) if path.suffix == ".json" else [migrate_checkpoint(path)]

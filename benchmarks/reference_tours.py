@@ -16,6 +16,8 @@ import numpy as np
 import torch
 
 from unshuffle.files import write_atomic
+from unshuffle.paper.measured import Measured, note
+from unshuffle.paper.store import Place
 from unshuffle.recipes.tour import nearest_neighbour, ordered
 from unshuffle.structure.losses import tour_length
 
@@ -40,6 +42,9 @@ def main() -> None:
         found[str(n)] = {name: round(value, 3) for name, value in line.items()}
         said = "-" if reference is None else f"{line['reference']:.2f}"
         print(f"| {n} | {said} | {line['nearest_neighbour']:.1f} | {line['best_known']:.3f} |")
+        row = Measured("benchmarks/reference_tours.py", f"uniform {n}")
+        place = Place("tsp", "", "nearest neighbour", str(n), 0, "cpu")
+        note(options.out.parent / "runs", row, place, {"gap": found[str(n)]["nearest_neighbour"]})
     write_atomic(options.out, json.dumps(found, indent=1) + "\n")
 
 

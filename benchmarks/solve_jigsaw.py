@@ -20,6 +20,8 @@ import torch
 
 from unshuffle.metrics import direct_accuracy, neighbour_accuracy, order_tau, perfect_accuracy
 from unshuffle.operators.permutation import inverse
+from unshuffle.paper.measured import Measured, note
+from unshuffle.paper.store import Place
 from unshuffle.readers.pictures import read_picture
 from unshuffle.solve.grid.evidence import Evidence
 from unshuffle.solve.grid.reassembly import Effort
@@ -176,6 +178,11 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     result = {"machine": platform.machine(), "threads": torch.get_num_threads(), "left out": LEFT_OUT, "table": table, "not perfect": faults, "reliability": curves}  # fmt: skip
     save(result, options.out / f"{options.name}.json")
+    for line in table:
+        if line["problem"] in (f"faces {side}x{side}" for side in (5, 6, 7)):
+            row, size = Measured("benchmarks/solve_jigsaw.py", line["problem"]), line["problem"].removeprefix("faces ")
+            place = Place("jigsaw", "", "solve", size.replace("x", " x "), 0, "cpu")
+            note(options.out / "runs", row, place, {"tau": line["tau"], "direct": line["direct"]})
     curves = result["reliability"]
     draw(curves, options.out / f"{options.name}_reliability.png")
 

@@ -19,6 +19,8 @@ import numpy as np
 import torch
 
 import unshuffle as us
+from unshuffle.paper.measured import Measured, note
+from unshuffle.paper.store import Place
 from unshuffle.solve.local_search import improve_tour
 from unshuffle.structure.layouts import Cycle
 from unshuffle.tasks.tour import read_cities
@@ -117,8 +119,14 @@ def main() -> None:
             done[group][name] = {k: round(v, 4) for k, v in measure(cost, best, options.seed).items()}
             show(f"{group} {name}" if group != "tsplib" else name, done[group][name])
             save(options.out, done)
+    means = save(options.out, done)
     for group in done:
-        show(group, save(options.out, done)[group])
+        show(group, means[group])
+    for n in options.sizes:
+        if f"uniform {n}" in means:
+            row = Measured("benchmarks/solve_tours.py", f"uniform {n}")
+            place = Place("tsp", "", "solve", str(n), 0, "cpu")
+            note(options.out.parent / "runs", row, place, {"gap": means[f"uniform {n}"]["ours"]})
 
 
 def save(path: Path, done: dict[str, dict[str, dict[str, float]]]) -> dict:

@@ -15,11 +15,11 @@ from scipy.stats import ttest_rel
 from typer.testing import CliRunner
 
 from unshuffle.cli.common import build
+from unshuffle.paper.measured import Measured, note
 from unshuffle.paper.store import Place, Result, Store
 from unshuffle.report.answers import answer
 from unshuffle.report.build import Report, build_report
 from unshuffle.report.grid import comparisons, cuts, grids
-from unshuffle.report.others import joined, measured_elsewhere
 from unshuffle.report.pairs import pairs
 from unshuffle.report.summary import reported, table
 from unshuffle.report.text import latex
@@ -190,31 +190,25 @@ def test_the_papers_tables_are_whole(name):
 # --- results from elsewhere ------------------------------------------------------------------------------------------
 
 
-def test_solvers_and_benchmarks_are_rows_of_the_same_tables(tmp_path):
-    solved = {"uniform 100": {"ours": 1.8, "nn": 25.3}, "tsplib": {"ours": 3.0}}
-    (tmp_path / "solve_tours.json").write_text(json.dumps(solved))
-    (tmp_path / "reference_tours.json").write_text(json.dumps({"100": {"nearest_neighbour": 25.1}}))
-    trained = {"trained": {"seeds": {"0": {"gap": 9.5}}}, "instances": 48}
-    learned = {"strong": {"n = 100": trained, "refine": {"n": 100}}}
-    (tmp_path / "learn_tours.json").write_text(json.dumps(learned))
-    jigsaws = {"table": [{"problem": "faces 5x5", "tau": 0.99}, {"problem": "photos 7x7", "tau": 0.9}]}
-    (tmp_path / "solve_jigsaw.json").write_text(json.dumps(jigsaws))
-    run = {"test": {"tau": 0.1, "gain": 0.07}}
-    (tmp_path / "learn_jigsaw.json").write_text(json.dumps({"strong 5x5 seed 2": run, "refine 5x5": run}))
-    results = measured_elsewhere(tmp_path)
-    tours = table("tsp", results).sections[""]
+def test_what_benchmarks_measured_are_rows_of_the_same_tables(tmp_path):
+    place = Place("tsp", "", "solve", "100", 0, "cpu")
+    note(tmp_path / "runs", Measured("a benchmark", "uniform 100"), place, {"gap": 1.9})
+    note(tmp_path / "runs", Measured("a benchmark", "uniform 100"), place, {"gap": 1.8})  # measured again
+    note(
+        tmp_path / "runs",
+        Measured("a benchmark", "uniform 100"),
+        replace(place, row="nearest neighbour"),
+        {"gap": 25.1},
+    )
+    tours = table("tsp", Store(tmp_path / "runs")).sections[""]
     assert (tours["solve"]["100"].mean, tours["nearest neighbour"]["100"].mean) == (1.8, 25.1)
-    assert tours["strong recipe"]["100"].ours == {0: 9.5}
-    jigsaw = table("jigsaw", results).sections[""]
-    assert jigsaw["solve"]["5 x 5"].mean == 0.99
-    assert jigsaw["strong recipe"]["5 x 5"].ours == {2: 0.1}
 
 
-def test_a_cell_comes_from_one_source_only():
-    mine = [cell("global", 0, 0.5)]
-    theirs = [cell("global", seed, 0.6) for seed in (0, 1)]
-    assert [r.metrics["tau"] for r in joined(mine, theirs)] == [0.6, 0.6]
-    assert [r.metrics["tau"] for r in joined(theirs, mine)] == [0.6, 0.6]
+def test_a_second_folder_of_results_is_added(store, tmp_path):
+    note(tmp_path, Measured("a benchmark", "uniform 200"), Place("tsp", "", "solve", "200", 0, "cpu"), {"gap": 2.5})
+    both = {t.name: t for t in build_report(store, tmp_path).tables}
+    assert both["tsp"].sections[""]["solve"]["200"].mean == 2.5
+    assert both["sorting"].sections["[10, 11]"]["adaptive"]["100"].ours
 
 
 # --- the files -------------------------------------------------------------------------------------------------------

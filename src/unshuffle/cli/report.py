@@ -10,14 +10,12 @@ import typer
 from .common import Json, Out, Quiet, json_text, write_together
 
 Folder = Annotated[Path, typer.Option("--store", help="Folder of the result files of `unshuffle reproduce`.")]
-Others = Annotated[
-    Path | None, typer.Option("--others", help="Folder of solve_*.json and learn_*.json, for the rows they have.")
-]
+Others = Annotated[Path | None, typer.Option("--others", help="Another folder of result files, that are added.")]
 
 
 def report(
     store: Folder = Path("results/runs"),
-    others: Others = Path("results"),
+    others: Others = None,
     out: Out = Path("unshuffle-report"),
     as_json: Json = False,
     quiet: Quiet = False,

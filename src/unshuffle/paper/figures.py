@@ -25,7 +25,7 @@ PHOTO = "nagasaki-boats.jpg"  # one of those that are shipped
 
 @dataclass(frozen=True)
 class MechanismCurves:
-    """The diagonal of the easy and of the hard block against beta, global and adaptive (paper/mechanism.py)."""
+    """The diagonal of the easy and of the hard block against beta, global and adaptive, and the soft permutations at some."""
 
     seed: int = 0
     points: int = 79
@@ -46,6 +46,11 @@ class MechanismCurves:
             curves[f"easy {name}"], curves[f"hard {name}"] = case.diagonals(betas, adaptive)
         easy, hard = case.thresholds()
         metrics = {"easy_from": easy, "hard_up_to": hard, "easy_demand": 1 - case.eps, "hard_demand": 1 - case.eta}
+        metrics |= {"easy_items": case.easy_size, "hard_items": case.hard_size}
+        curves["shown"] = list(case.betas)
+        for name, adaptive in (("global", False), ("adaptive", True)):
+            for noise, sample in ((0.0, ""), (1.0, ", one sample")):
+                curves[f"soft {name}{sample}"] = case.soft(case.betas, adaptive, noise).flatten().tolist()
         return Outcome(metrics, {name: [round(v, 4) for v in values] for name, values in curves.items()})
 
 

@@ -1,4 +1,4 @@
-"""The figures of single cases: the mechanism, a tour, a jigsaw."""
+"""The figures of single cases: a tour, a jigsaw."""
 
 from __future__ import annotations
 
@@ -13,27 +13,6 @@ from ..paper.store import Result
 
 PHOTO = "nagasaki-boats.jpg"  # the one the runs are of
 WIDTH = 360  # pixels of the pictures in the page: sharp at the size they are shown, and small
-
-
-def draw_mechanism(result: Result | None) -> Figure | None:
-    if result is None:
-        return None
-    curves, demands = result.history, result.metrics
-    figure = Figure(figsize=(8.4, 3.0), layout="constrained")
-    for ax, name in zip(figure.subplots(1, 2, sharey=True), ("global", "adaptive"), strict=True):
-        beta, easy, hard = (np.array(curves[key]) for key in ("beta", f"easy {name}", f"hard {name}"))
-        ax.plot(beta, easy, color="tab:blue", label="easy rows")
-        ax.plot(beta, hard, color="tab:red", label="hard rows")
-        ax.axhline(demands["easy_demand"], color="tab:blue", linestyle=":")
-        ax.axhline(demands["hard_demand"], color="tab:red", linestyle=":")
-        met = (easy >= demands["easy_demand"]) & (hard <= demands["hard_demand"])
-        ax.fill_between(
-            beta, 0, 1, where=met.tolist(), color="tab:green", alpha=0.25, linewidth=0, label="both demands met"
-        )
-        ax.set(title=f"{name} inverse temperature", xlabel="beta", ylim=(0, 1.02))
-        ax.set_ylabel("diagonal of P" if name == "global" else "")
-        ax.legend(fontsize=8, loc="lower right")
-    return figure
 
 
 def draw_tour(result: Result | None) -> Figure | None:

@@ -13,7 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..paper.store import SCALES, Result
-from .examples import draw_jigsaw, draw_mechanism, draw_tour
+from .examples import draw_jigsaw, draw_tour
+from .mechanism import draw_mechanism
 from .pairs import pairs
 from .summary import PaperTable
 
@@ -32,7 +33,7 @@ class Picture:
 def pictures(results: Sequence[Result], tables: dict[str, PaperTable]) -> list[Picture]:
     """All figures for which there are results."""
     drawn = (
-        ("Mechanism", MECHANISM, draw_mechanism(_latest(results, "mechanism"))),
+        ("Mechanism", MECHANISM, draw_mechanism(case) if (case := _latest(results, "mechanism")) else None),
         ("Learning curves", CURVES, draw_curves(results, "epoch", "epoch")),
         (
             "Ambiguity and quality during training",
