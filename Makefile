@@ -12,11 +12,13 @@ help:            ## this list
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "unshuffle needs Python 3.10 or newer; set PYTHON=..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@echo "Setting up $(VENV): some hundred megabytes to download the first time, then never again."
+	$(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $(READY)
 
 demo: $(READY)   ## unshuffle a shipped photo and show before and after
 	$(BIN)/unshuffle demo
+	@echo "For the command itself: source $(BIN)/activate, then unshuffle --help."
 
 test: $(READY)   ## lint, types, then all tests
 	$(BIN)/ruff check src tests benchmarks
@@ -54,7 +56,7 @@ paper-numbers: $(READY)  ## the numbers that docs/choosing.md, concepts.md and r
 	for study in mechanism baselines controller choosing; do $(BIN)/python benchmarks/$$study.py || exit 1; done
 
 docs: $(READY)   ## the documentation as a site that needs no network, in site/
-	$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 triton: $(READY) ## the GPU kernels without a GPU: in Triton's interpreter, and compiled for three targets (a wheel of 290 MB)

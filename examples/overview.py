@@ -21,7 +21,7 @@ generator = torch.Generator().manual_seed(1)
 as_it_came = torch.randperm(108, generator=generator)
 
 # 12 x 9 tiles of a photo
-with as_file(files("unshuffle") / "data" / "nagasaki-boats.jpg") as photo:
+with as_file(files("unshuffle") / "data" / "coffee.jpg") as photo:
     tiles, _ = cut(read_picture(photo), us.Grid(9, 12))
 tiles = tiles[as_it_came.numpy()]
 photo = reassemble(as_float(tiles), us.Grid(9, 12))

@@ -6,7 +6,9 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 from typer.main import get_command
 
 from unshuffle.cli.common import COMMANDS, build
@@ -41,6 +43,10 @@ def test_example_runs(code, tmp_path, monkeypatch):
 @pytest.mark.parametrize("line", LINES)
 def test_commands_exist(line):
     program, *words = shlex.split(line)
+    if program == "source":  # right after the commands that make it
+        assert words == [".venv/bin/activate"]
+        assert re.search(r"^VENV := \.venv$", (ROOT / "Makefile").read_text(), re.M)
+        return
     if program == "make":
         assert re.search(rf"^{words[0]}:", (ROOT / "Makefile").read_text(), re.M)
         return
@@ -49,6 +55,21 @@ def test_commands_exist(line):
     assert name in COMMANDS
     command = get_command(build(name)).commands[name]  # pyright: ignore[reportAttributeAccessIssue]
     command.make_context(name, [word for word in given if word != "--debug"], resilient_parsing=False)
+
+
+def test_the_first_screen():
+    """What it does for each of three users, how to get the command, a moving picture that loads quickly; numbers come later."""
+    first = (ROOT / "README.md").read_text().split("\n## ")[0]
+    for word in ("unshuffle jigsaw", "us.gumbel_sinkhorn", "us.fit", "source .venv/bin/activate", "pip install -e ."):
+        assert word in first
+    assert first.index("make demo") < first.index("source .venv/bin/activate")
+    assert len(first.splitlines()) < 40
+    (picture,) = re.findall(r"\]\((\S+\.webp)\)", first)
+    with Image.open(ROOT / picture) as frames:
+        assert getattr(frames, "n_frames", 1) > 20
+        still = np.asarray(frames.convert("RGB"), dtype=float)
+    assert (ROOT / picture).stat().st_size < 400_000
+    assert np.abs(still[..., 0] - still[..., 2]).mean() > 20, "no colours"
 
 
 def test_quick_starts_are_short():

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 import unshuffle as us
 from unshuffle.cli import common
+from unshuffle.cli.bench import busy
 from unshuffle.cli.labels import name_points
 from unshuffle.compute import compiling
 from unshuffle.compute.jit import have_numba
@@ -220,3 +221,10 @@ def test_the_limit_of_a_command_covers_reading_and_drawing(tmp_path, monkeypatch
     )
     assert done.exit_code == 0, done.output
     assert 0 <= given[0] <= 5 - 0.75
+
+
+@pytest.mark.parametrize(("load", "words"), [(0.3, ""), (5.0, "load 5.0 on 2 cores")])
+def test_a_busy_machine_is_said_to_be(monkeypatch, load, words):
+    monkeypatch.setattr("os.getloadavg", lambda: (load, load, load), raising=False)
+    assert words in busy(2)
+    assert bool(busy(2)) == bool(words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from dataclasses import asdict
@@ -13,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from .common import Json, Out, Quiet, json_text, png_of, write_together
+from .common import Json, Out, Quiet, harmless, json_text, png_of, write_together
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,7 +32,11 @@ def bench(
 
     Example: unshuffle bench --out results/bench
     """
-    results = collect(quick, Console(stderr=True, quiet=quiet))
+    notes = Console(stderr=True, quiet=quiet)
+    if (warning := busy(os.cpu_count() or 1)) and not as_json:
+        notes.print(warning)
+    results = collect(quick, notes)
+    results["machine"] = {**results.get("machine", {}), "busy": bool(warning)}
     write_together({out / "bench.json": json_text(results), out / "bench.png": png_of(draw(results))})
     if as_json:
         typer.echo(json_text(results), nl=False)
@@ -39,7 +44,15 @@ def bench(
         console = Console(width=110)
         for table in tables(results):
             console.print(table)
-        console.print(f"Saved {out / 'bench.json'} and {out / 'bench.png'}.")
+        console.print(harmless(f"Saved {out / 'bench.json'} and {out / 'bench.png'}."), markup=False)
+
+
+def busy(cores: int) -> str:
+    """One sentence if other programs keep half of the cores or more from us."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    if load < cores / 2:
+        return ""
+    return f"Others are at work on this machine (load {load:.1f} on {cores} cores): ratios hold roughly, milliseconds do not."
 
 
 def collect(quick: bool, console: Console) -> dict[str, Any]:

@@ -17,5 +17,5 @@ def demo(out: Out = Path("unshuffle-demo"), seed: Seed = 0, json_: Json = False,
 
     Example: unshuffle demo --seed 3
     """
-    with as_file(files("unshuffle") / "data" / "french-alpine-landscape.jpg") as photo:
+    with as_file(files("unshuffle") / "data" / "coffee.jpg") as photo:
         jigsaw(photo, grid="16x12", shuffle=True, out=out, seed=seed, json_=json_, quiet=quiet)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .common import Json, Out, Quiet, json_text, write_together
+from .common import Json, Out, Quiet, harmless, json_text, write_together
 
 Folder = Annotated[Path, typer.Option("--store", help="Folder of the result files of `unshuffle reproduce`.")]
 Others = Annotated[Path | None, typer.Option("--others", help="Another folder of result files, that are added.")]
@@ -41,6 +41,6 @@ def report(
         typer.echo(json_text({"files": [str(f) for f in files], "cells": cells, "failed": len(made.failed)}), nl=False)
     elif not quiet:
         for file in files:
-            typer.echo(f"Wrote {file}.")
+            typer.echo(harmless(f"Wrote {file}."))
         if made.failed:
             typer.echo(f"{len(made.failed)} runs failed; the report names them.")
