@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses import FakeTensorMode
+from torch.library import opcheck
 
 import unshuffle as us
 from unshuffle.compute.jit import have_numba
 from unshuffle.operators._sinkhorn import engine as module
+from unshuffle.operators._sinkhorn.noise import Noise
+
+if have_numba:
+    from unshuffle.operators._sinkhorn import kernel
+
+LOCAL = us.LocalTemperature()
 
 ENGINES = [pytest.param("kernel", marks=pytest.mark.skipif(not have_numba, reason="tests the kernel")), "torch"]
 
@@ -21,40 +31,93 @@ def engine(request, monkeypatch):
     monkeypatch.setattr(module, "have_numba", request.param == "kernel")
 
 
-COMPILE = """
-import torch, unshuffle as us
-from unshuffle.operators._sinkhorn import engine as module
-
-class Sorter(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.scores = torch.nn.Linear(2, 6, dtype=torch.float64)
-        self.relax = us.GumbelSinkhorn(us.Constant(2.0), us.LocalTemperature())
-
-    def forward(self, items):
-        scores = self.scores(items).tanh()
-        soft = self.relax(2 * scores, samples=3) + us.sinkhorn(scores.sin())
-        return us.reorder(soft, items).square().sum()
-
-model, items = Sorter(), torch.randn(4, 6, 2, dtype=torch.float64)
-for module.have_numba in {module.have_numba, False}:
-    found = []
-    torch.compiler.reset()
-    for run in (model, torch.compile(model, backend="aot_eager")):
-        torch.manual_seed(1)
-        model.zero_grad()
-        loss = run(items)
-        loss.backward()
-        found.append((loss.detach(), model.scores.weight.grad))
-    torch.testing.assert_close(*found)
-"""
+SCRIPT = Path(__file__).parent / "compiled_models.py"
+NO_COMPILER = pytest.mark.skipif(shutil.which("g++") is None, reason="inductor wants a C++ compiler")
 
 
-def test_a_compiled_model_gives_the_same_loss_and_gradient():
-    """In a process of its own: torch cannot trace the shape checks of the test run."""
-    command = [sys.executable, "-W", "ignore", "-c", COMPILE]
-    done = subprocess.run(command, capture_output=True, text=True)
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=NO_COMPILER)])
+def test_a_compiled_model_is_one_graph_and_gives_the_same_loss_and_gradient(backend):
+    """The relaxations with their noise, all batch sizes and epochs; NaN is told from inside the graph."""
+    done = subprocess.run([sys.executable, "-W", "ignore", str(SCRIPT), backend], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+KEY = torch.tensor([3, 4])
+MANY = torch.randn(17, 5, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+FIELD = 0.5 + torch.rand(5, 5, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+ASKED = {
+    "plain": (MANY, None, KEY, None, 0.0, 0, 0, 4, None),
+    "noise and beta": (MANY, torch.tensor(1.3, dtype=torch.float64), KEY, 3, 1.0, 0, 0, 4, None),
+    "a field, part of a batch": (MANY, FIELD, KEY, 2, 0.5, 3, 40, 4, None),
+    "tolerance": (MANY, None, KEY, None, 0.0, 0, 0, 50, 1e-3),
+    "hard": (3000 * MANY, None, KEY, None, 0.0, 0, 0, 4, None),
+}
+
+
+@pytest.mark.skipif(not have_numba, reason="the operator is that of the kernel")
+@pytest.mark.parametrize("asked", ASKED)
+def test_the_operators_keep_the_rules_of_torch(asked):
+    """Schema, fake shapes, gradient, tracing with dynamic shapes, as torch checks them; the same numbers as without it."""
+    given = tuple(x.clone().requires_grad_() if x is not KEY and isinstance(x, Tensor) else x for x in ASKED[asked])
+    opcheck(torch.ops.unshuffle.sinkhorn.default, given)
+    scores, beta, _, samples, noise, first, total, iterations, tolerance = given
+    call = {"samples": samples, "noise": Noise(noise, (3, 4), first, total)} | {"iterations": iterations}
+    leaves = [x for x in (scores, beta) if x is not None]
+    results = [
+        torch.ops.unshuffle.sinkhorn(*given),
+        (module.perturbed_sinkhorn(scores, beta, **call, tolerance=tolerance),),
+    ]
+    weights = torch.randn_like(results[0][0])
+    found, expected = ((r[0], *torch.autograd.grad((weights * r[0]).sum(), leaves)) for r in results)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    soft, *state = (x.detach() for x in results[0])
+    rest = (noise, first, total, tolerance, beta is not None)
+    if asked != "hard":  # its second derivative is that of the plain loop, to the rounding of thousands
+        opcheck(torch.ops.unshuffle.sinkhorn_backward.default, (*given[:3], soft, weights, *state, *rest))
+
+
+def test_an_exported_model_comes_back(tmp_path):
+    class Sorter(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scores, self.relax = torch.nn.Linear(2, 6), us.GumbelSinkhorn(us.Anneal(1.0, 2.0, 9), LOCAL)
+
+        def forward(self, items: Tensor) -> Tensor:
+            return us.reorder(self.relax(self.scores(items)), items)
+
+    model = Sorter()
+    us.set_epoch(model, 4)
+    lists = torch.export.Dim("lists", min=1, max=100)
+    exported = torch.export.export(model, (torch.randn(4, 6, 2),), dynamic_shapes=({0: lists},))
+    torch.export.save(exported, tmp_path / "model.pt2")
+    again = torch.export.load(tmp_path / "model.pt2").module()
+    for count in (2, 9):
+        items = torch.randn(count, 6, 2)
+        torch.manual_seed(5)
+        found = again(items)
+        torch.manual_seed(5)
+        torch.testing.assert_close(found, model(items))
+
+
+@pytest.mark.skipif(not have_numba, reason="counts calls of the kernel")
+def test_torch_func_goes_through_the_kernel(monkeypatch):
+    """Gradients per sample: one call forwards, one backwards, whatever the size of the batch."""
+    calls = []
+    for name in ("forward", "backward"):
+        real = getattr(kernel, name)
+        monkeypatch.setattr(kernel, name, lambda *a, name=name, real=real: calls.append(name) or real(*a))
+    torch.vmap(torch.func.grad(lambda s: us.sinkhorn(s).square().sum()))(MANY)
+    assert calls == ["forward", "backward"]
+    calls.clear()
+    jacobian = torch.vmap(torch.func.jacrev(us.sinkhorn))(MANY)
+    assert set(calls) == {"forward", "backward"}
+    torch.testing.assert_close(jacobian[3], torch.autograd.functional.jacobian(us.sinkhorn, MANY[3]))
+
+
+def test_shapes_without_memory():
+    assert us.sinkhorn(torch.empty(2, 4, 4, device="meta")).shape == (2, 4, 4)
+    with FakeTensorMode():
+        assert us.gumbel_sinkhorn(torch.empty(2, 4, 4), samples=3, local=LOCAL).shape == (3, 2, 4, 4)
 
 
 def test_vmap_is_one_more_dimension_of_the_batch(engine):
@@ -103,8 +166,33 @@ def test_noise_inside_vmap(engine):
     torch.testing.assert_close(P[0], us.gumbel_sinkhorn(scores[0]))
     with pytest.raises(us.BadInput, match="randomness='same'"):
         torch.vmap(us.gumbel_sinkhorn, randomness="different")(scores)
-    with pytest.raises(us.BadInput, match="without a tolerance"):
-        torch.vmap(lambda s: us.sinkhorn(s, tolerance=1e-3))(scores)
+    torch.manual_seed(1)
+    weights = torch.randn(4, 4)
+    gradient = torch.func.grad(lambda s: (weights * us.gumbel_sinkhorn(s, samples=2)).sum())
+    torch.manual_seed(2)
+    found = torch.vmap(gradient, randomness="same")(scores)
+    torch.manual_seed(2)
+    leaf = scores[1].clone().requires_grad_()
+    (weights * us.gumbel_sinkhorn(leaf, samples=2)).sum().backward()
+    torch.testing.assert_close(found[1], leaf.grad)
+
+
+def test_a_tolerance_inside_vmap(engine):
+    scores = torch.randn(3, 4, 4)
+    if module.have_numba:
+        found = torch.vmap(lambda s: us.sinkhorn(s, 100, tolerance=1e-3))(scores)
+        torch.testing.assert_close(found, us.sinkhorn(scores, 100, tolerance=1e-3))
+    else:
+        with pytest.raises(us.BadInput, match="without a tolerance"):
+            torch.vmap(lambda s: us.sinkhorn(s, tolerance=1e-3))(scores)
+
+
+def test_orders_inside_vmap():
+    scores = torch.randn(3, 2, 4, 4)
+    assert torch.equal(torch.vmap(us.assign)(scores), us.assign(scores))
+    places = torch.stack([torch.randperm(6) for _ in range(3)])
+    tau = torch.vmap(us.kendall_tau, in_dims=(0, None))(places, torch.arange(6))
+    assert torch.equal(tau, us.kendall_tau(places, torch.arange(6)))
 
 
 @pytest.mark.parametrize("relax", [us.NeuralSort(), us.SoftSort(), us.ColumnSoftmax()], ids=lambda r: type(r).__name__)

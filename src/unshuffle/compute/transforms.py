@@ -1,38 +1,66 @@
-"""How torch.compile and the transforms of torch.func (vmap, grad, jacrev, ...) get along with kernels.
+"""Kernels inside torch.compile, torch.export and torch.func, where tensors stand for others and have no memory to hand over.
 
-torch.compile leaves its graph, calls the function as it is, and goes on behind it. Inside torch.func the tensors are wrapped and
-have no memory to hand to a kernel: there the plain torch operations do the work.
+There a kernel is called as an operator of torch's library (``torch.ops.unshuffle``), which knows the shapes of what it gives. Elsewhere
+it is called as it is: the dispatcher would cost some 30 microseconds.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-Given = ParamSpec("Given")
-Found = TypeVar("Found")
-
-
-def outside_graphs(function: Callable[Given, Found]) -> Callable[Given, Found]:
-    """The function, which torch.compile never traces: numpy, numba and checks of values are not for graphs.
-
-    ``torch.compiler.disable`` alone would load the compiler (seconds) for everybody who imports us.
-    """
-
-    @functools.wraps(function)
-    def call(*args: Given.args, **kwargs: Given.kwargs) -> Found:
-        if torch.compiler.is_compiling():
-            return torch.compiler.disable(function)(*args, **kwargs)  # pyright: ignore[reportCallIssue]
-        return function(*args, **kwargs)
-
-    return call
+Function = TypeVar("Function", bound=Callable[..., Any])
+PLAIN = (Tensor, torch.nn.Parameter)
 
 
 def in_transform(*tensors: Tensor | None) -> bool:
     """Whether any of them stands for something else, inside ``torch.func``."""
     wrapped = torch._C._functorch.is_functorch_wrapped_tensor  # pyright: ignore[reportAttributeAccessIssue]
     return any(wrapped(t) for t in tensors if t is not None)
+
+
+def symbolic(*tensors: Tensor | None) -> bool:
+    """Whether we are in a graph that is being made, or any of them is wrapped, fake, or without memory."""
+    if torch.compiler.is_compiling():
+        return True
+    return in_transform(*tensors) or any(
+        t is not None and (type(t) not in PLAIN or t.device.type == "meta") for t in tensors
+    )
+
+
+def operator(schema: str, fake: Callable[..., Any]) -> Callable[[Function], Function]:
+    """A function without gradient, batched over leading dimensions, as ``torch.ops.unshuffle.name`` wherever tensors are symbolic.
+
+    ``fake`` gives empty tensors of the right shapes for the same arguments.
+    """
+
+    def register(function: Function) -> Function:
+        name = function.__name__.lstrip("_")
+        made = torch.library.custom_op(f"unshuffle::{name}", function, mutates_args=(), schema=schema)
+        made.register_fake(fake)
+        made.register_vmap(functools.partial(_in_front, made))
+        listed = getattr(torch.ops.unshuffle, name)
+
+        @functools.wraps(function)
+        def call(*arguments: Any) -> Any:
+            return (listed if symbolic(arguments[0]) else function)(*arguments)
+
+        return call  # pyright: ignore[reportReturnType]
+
+    return register
+
+
+def _in_front(made: Callable[..., Any], info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> tuple[Any, Any]:
+    """The dimension of vmap as one more of the batch."""
+    moved = [
+        (given.expand(info.batch_size, *given.shape) if dim is None else given.movedim(dim, 0))
+        if isinstance(given, Tensor)
+        else given
+        for given, dim in zip(arguments, in_dims, strict=True)
+    ]
+    found = made(*moved)
+    return found, (0,) * len(found) if isinstance(found, tuple) else 0

@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 from torch import Tensor
 
 from ..compute.threads import in_chunks
-from ..compute.transforms import outside_graphs
+from ..compute.transforms import operator
 from ..errors import BadInput
 from ..shapes import Mask, Order, Scores
 from .partial import Reject, kept, prices
@@ -22,7 +22,6 @@ from .permutation import rectangle
 from .precision import widened
 
 
-@outside_graphs
 def assign(
     scores: Scores, allowed: Mask | None = None, *, reject: Reject | None = None, keep: int | None = None
 ) -> Order:
@@ -39,16 +38,24 @@ def assign(
     rectangle(widened(scores))
     open_scores = masked(widened(scores.detach()), allowed)
     gain = open_scores if reject is None else open_scores - sum(prices(reject, open_scores))
-    flat = gain.reshape(-1, *scores.shape[-2:])
-    cost = -flat.cpu().numpy().astype(np.float64, copy=False)
+    return _orders(gain, reject is not None, None if keep is None else kept(keep, scores))
+
+
+def _item_each(gain: Tensor, optional: bool, count: int | None) -> Tensor:
+    return gain.new_empty((*gain.shape[:-2], gain.shape[-1]), dtype=torch.int64)
+
+
+@operator("(Tensor gain, bool optional, int? count) -> Tensor", _item_each)
+def _orders(gain: Tensor, optional: bool, count: int | None) -> Tensor:
+    """The best order of each matrix, of all placements, of those that gain something (``optional``), or of exactly ``count``."""
+    cost = -gain.reshape(-1, *gain.shape[-2:]).cpu().numpy().astype(np.float64, copy=False)
     if np.isnan(cost).any():
         raise BadInput(f"Scores must not be NaN, but {_where_nan(cost)}.")
-    count = None if keep is None else kept(keep, scores)
-    best = _whole if reject is None and keep is None else partial(_exactly, count) if count is not None else _worthwhile
+    best = partial(_exactly, count) if count is not None else _worthwhile if optional else _whole
     orders = np.full((len(cost), cost.shape[-1]), -1, np.int64)
     work = 3.0 * max(cost.shape[-2:], default=1) * cost.size
     in_chunks(lambda low, high: _assign(best, cost, orders, low, high), len(cost), work)
-    return torch.from_numpy(orders).reshape(*gain.shape[:-2], gain.shape[-1]).to(scores.device)
+    return torch.from_numpy(orders).reshape(*gain.shape[:-2], gain.shape[-1]).to(gain.device)
 
 
 Pairing: TypeAlias = tuple[np.ndarray, np.ndarray]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..compute.jit import have_numba, njit
 from ..compute.threads import in_chunks
-from ..compute.transforms import in_transform, outside_graphs
+from ..compute.transforms import in_transform, operator
 from ..shapes import Mask, SoftPermutation
 from .permutation import EPS, entropy
 from .precision import in_full_precision
@@ -27,7 +27,6 @@ else:
 PerItem = Float[Tensor, "*batch n"]
 
 
-@outside_graphs
 @in_full_precision
 def row_and_column_entropies(soft: SoftPermutation, allowed: Mask | None = None) -> tuple[PerItem, PerItem]:
     """``entropy(soft, -1, allowed)`` and ``entropy(soft, -2, allowed)``, with one logarithm per entry instead of two.
@@ -43,10 +42,20 @@ def row_and_column_entropies(soft: SoftPermutation, allowed: Mask | None = None)
         or soft.device.type != "cpu"
         or not have_numba
         or n < 2
-        or in_transform(soft)
+        or (not torch.compiler.is_compiling() and in_transform(soft))
     ):
         return entropy(soft, -1, allowed), entropy(soft, -2, allowed)
-    flat = soft.detach().reshape(-1, n, n).numpy()
+    return _both_entropies(soft.detach())
+
+
+def _of_each(soft: Tensor) -> tuple[Tensor, Tensor]:
+    return soft.new_empty(soft.shape[:-1]), soft.new_empty(soft.shape[:-1])
+
+
+@operator("(Tensor soft) -> (Tensor, Tensor)", _of_each)
+def _both_entropies(soft: Tensor) -> tuple[Tensor, Tensor]:
+    n = soft.shape[-1]
+    flat = soft.reshape(-1, n, n).numpy()
     rows, columns = np.zeros(flat.shape[:2], flat.dtype), np.zeros(flat.shape[:2], flat.dtype)
     in_chunks(lambda low, high: _entropies(flat, rows, columns, low, high), len(flat), 4.0 * flat.size)
     scale = 1 / math.log(n)

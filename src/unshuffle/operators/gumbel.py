@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..compute.transforms import outside_graphs
 from ..errors import BadInput, function, number, shown, whole
 from ..shapes import Mask, Scores
 from ._sinkhorn.engine import perturbed_sinkhorn
@@ -18,7 +17,6 @@ from .permutation import square
 from .precision import in_full_precision
 
 
-@outside_graphs
 @in_full_precision
 def gumbel_sinkhorn(
     scores: Scores,

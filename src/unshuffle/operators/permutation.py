@@ -10,7 +10,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from ..compute.threads import in_chunks
-from ..compute.transforms import outside_graphs
+from ..compute.transforms import operator
 from ..errors import BadInput, dense, shown, whole
 from ..shapes import Mask, Order, SoftPermutation
 from .kendall import tau_kernel
@@ -111,7 +111,6 @@ def marginal_error(soft: SoftPermutation) -> Float[Tensor, "*batch"]:
     return torch.maximum(rows, columns)
 
 
-@outside_graphs
 def kendall_tau(a: Shaped[Tensor, "*#batch n"], b: Shaped[Tensor, "*#batch n"]) -> Float[Tensor, "*batch"]:
     """Kendall's tau-b of paired values, as ``scipy.stats.kendalltau(a, b)``, batched, in O(n log n).
 
@@ -123,7 +122,15 @@ def kendall_tau(a: Shaped[Tensor, "*#batch n"], b: Shaped[Tensor, "*#batch n"]) 
         raise BadInput("Kendall's tau compares two tensors of values, one list in the last dimension of each.")
     if a.shape[-1] != b.shape[-1]:
         raise BadInput(f"Kendall's tau compares lists of one length, but {a.shape[-1]} and {b.shape[-1]} came.")
-    a, b = torch.broadcast_tensors(a, b)
+    return _tau(*torch.broadcast_tensors(a, b))
+
+
+def _one_each(a: Tensor, b: Tensor) -> Tensor:
+    return a.new_empty(a.shape[:-1], dtype=torch.float64)
+
+
+@operator("(Tensor a, Tensor b) -> Tensor", _one_each)
+def _tau(a: Tensor, b: Tensor) -> Tensor:
     batch, n = a.shape[:-1], a.shape[-1]
     missing = _nowhere(a) | _nowhere(b)
     if bool(missing.any()):

@@ -18,6 +18,10 @@ def widened(values: Tensor) -> Tensor:
     return values.float() if isinstance(values, Tensor) and values.dtype in HALF else values
 
 
+def _autocast(device: str) -> bool:
+    return device != "meta" and torch.is_autocast_enabled(device)
+
+
 def in_full_precision(function: Function) -> Function:
     """``function(values, ...)`` in float32 if the values are of a half type, and its tensors given back in theirs.
 
@@ -27,9 +31,7 @@ def in_full_precision(function: Function) -> Function:
 
     @functools.wraps(function)
     def call(values: Tensor, *rest: Any, **keywords: Any) -> Any:
-        if not isinstance(values, Tensor) or not (
-            values.dtype in HALF or torch.is_autocast_enabled(values.device.type)
-        ):
+        if not isinstance(values, Tensor) or not (values.dtype in HALF or _autocast(values.device.type)):
             return function(values, *rest, **keywords)
         with torch.autocast(values.device.type, enabled=False):
             found = function(widened(values), *rest, **keywords)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..compute.transforms import outside_graphs
 from ..errors import number, whole
 from ..shapes import Mask, Scores, SoftPermutation
 from ._sinkhorn.engine import perturbed_sinkhorn
@@ -11,7 +10,6 @@ from .permutation import square
 from .precision import in_full_precision
 
 
-@outside_graphs
 @in_full_precision
 def sinkhorn(
     scores: Scores, iterations: int = 10, allowed: Mask | None = None, *, tolerance: float | None = None

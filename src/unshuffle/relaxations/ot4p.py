@@ -11,13 +11,14 @@ from jaxtyping import Float
 from scipy.linalg import schur
 from torch import Tensor
 
+from ..compute.transforms import operator
 from ..errors import BadInput, whole
 from ..operators.assignment import assign
-from ..operators.permutation import square, to_matrix
+from ..operators.permutation import square
 from ..operators.precision import widened
 from ..shapes import Scores
 from .layer import Draw, Scheduled
-from .protocol import MaskOrNone, Orders, SoftPermutations, with_samples
+from .protocol import MaskOrNone, Orders, SoftPermutations, one_hot, with_samples
 
 Rotation = Float[Tensor, "*batch n n"]
 
@@ -51,7 +52,8 @@ class OT4P(Scheduled):
         _refuse_mask(allowed)
         rotation = self.rotation(scores)
         with torch.no_grad():
-            T = towards_permutation(rotation, min(1 / float(draw.beta), 1.0)) @ rotation.mT
+            tau = (1 / torch.as_tensor(draw.beta, dtype=torch.float64)).clamp(max=1.0)
+            T = towards_permutation(rotation, tau) @ rotation.mT
         return with_samples(T @ rotation, draw.samples)
 
     def __eq__(self, other: object) -> bool:
@@ -90,24 +92,29 @@ def rotated_base(n: int, seed: int) -> Float[Tensor, "n n"]:
     return torch.block_diag(*turns, *[torch.ones(1, 1, dtype=torch.float64)] * (n % 2))
 
 
-def towards_permutation(rotation: Rotation, tau: float) -> Rotation:
+def towards_permutation(rotation: Rotation, tau: float | Tensor) -> Rotation:
     r"""$\Pi (\Pi^T O)^\tau$, $\Pi = \arg\max \langle \Pi, O \rangle$; an odd $\Pi$ has its last column flipped, and back."""
-    nearest = to_matrix(assign(rotation)).to(rotation.dtype)
+    nearest = one_hot(assign(rotation), rotation)
     flip = torch.ones_like(rotation[..., :1, :])
     flip[..., -1] = torch.linalg.det(nearest).sign().unsqueeze(-1)
     turned = nearest * flip
     return turned @ fractional_power(turned.mT @ rotation, tau) * flip
 
 
-def fractional_power(X: Rotation, tau: float) -> Rotation:
+def fractional_power(X: Rotation, tau: float | Tensor) -> Rotation:
     """The power of rotations, in real arithmetic, one matrix at a time in float64.
 
     A real Schur form of a rotation is 2x2 turns along the diagonal, and +1s and an even number of -1s: every angle is
     multiplied by tau, two -1s being a turn by pi. Complex eigenvectors, which the original uses, leave an imaginary part
     at eigenvalue -1, and dropping it leaves a matrix that is not orthogonal.
     """
-    matrices = X.detach().reshape(-1, *X.shape[-2:]).double().cpu().numpy()
-    powers = [_power(matrix, tau) for matrix in matrices]
+    return _powers(X.detach(), torch.as_tensor(tau, dtype=torch.float64).expand(X.shape[:-2]))
+
+
+@operator("(Tensor X, Tensor tau) -> Tensor", lambda X, tau: torch.empty_like(X))
+def _powers(X: Tensor, tau: Tensor) -> Tensor:
+    matrices = X.reshape(-1, *X.shape[-2:]).double().cpu().numpy()
+    powers = [_power(matrix, power) for matrix, power in zip(matrices, tau.reshape(-1).tolist(), strict=True)]
     stacked = np.stack(powers) if powers else matrices
     return torch.from_numpy(stacked).to(X).reshape(X.shape)
 

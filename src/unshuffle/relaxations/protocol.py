@@ -18,7 +18,6 @@ from torch import Tensor
 
 from ..errors import whole
 from ..operators.assignment import assign
-from ..operators.permutation import to_matrix
 
 SoftPermutations = Float[Tensor, "... n n"]
 Orders = Int[Tensor, "... n"]
@@ -60,4 +59,9 @@ def with_samples(P: SoftPermutations, samples: int | None) -> SoftPermutations:
 def hardened(P: SoftPermutations, allowed: MaskOrNone = None) -> SoftPermutations:
     """The hard permutation that a soft one leans to, by assignment on log P (never on P: the best order differs)."""
     tiny = torch.finfo(P.dtype).tiny
-    return to_matrix(assign(P.detach().clamp_min(tiny).log(), allowed)).to(P.dtype)
+    return one_hot(assign(P.detach().clamp_min(tiny).log(), allowed), P)
+
+
+def one_hot(order: Orders, like: SoftPermutations) -> SoftPermutations:
+    """`to_matrix` of an order that is known to be one, in the type of `like`: without a look at it, which no graph allows."""
+    return torch.zeros_like(like).scatter(-2, order.unsqueeze(-2), 1.0)

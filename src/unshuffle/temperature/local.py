@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor
@@ -90,16 +90,18 @@ class LocalTemperature:
     signal: Callable[..., tuple[Tensor, Tensor]] = ExcessEntropy()
     max_boost: Number = 0.1
     combine: Combine = MeanBeta()
+    _takes_mask: ClassVar[bool]  # of the signal; looked up once, since a graph cannot
 
     def __post_init__(self) -> None:
         number("max_boost", self.max_boost, least=0)
         function("The signal", self.signal, "us.ExcessEntropy(0.7)")
         function("combine", self.combine, "us.MeanBeta()")
+        object.__setattr__(self, "_takes_mask", "allowed" in inspect.signature(self.signal).parameters)
 
     def factors(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerItem]:
         """The scalings $s$ of rows and columns, each within [1, 1 + max_boost]."""
         square(Q, "A soft permutation")
-        rows, columns = self.signal(Q, allowed) if _takes_mask(self.signal) else self.signal(Q)
+        rows, columns = self.signal(Q, allowed) if self._takes_mask else self.signal(Q)
         return 1 + self.max_boost * rows.clamp(0, 1), 1 + self.max_boost * columns.clamp(0, 1)
 
     def __call__(self, Q: Square, beta0: Beta, allowed: Allowed | None = None) -> Field:
@@ -110,10 +112,6 @@ class LocalTemperature:
         return (
             beta0 * field if wants_gradient else field.mul_(beta0)
         )  # in place: to allocate costs more than to multiply
-
-
-def _takes_mask(signal: Callable[..., tuple[Tensor, Tensor]]) -> bool:
-    return "allowed" in inspect.signature(signal).parameters
 
 
 def relative_field(local: Controller, Q: Square, allowed: Allowed | None = None) -> Field:

@@ -7,9 +7,28 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...errors import BadInput
 from . import kernel
+from .checks import check_feasible, check_finite
 from .in_torch import Perturb, second_order
 from .noise import Noise
+
+
+def solved(
+    scores: Tensor, beta: Tensor | None, samples: int, noise: Noise, iterations: int, tolerance: float | None
+) -> tuple[Tensor, kernel.State]:
+    """What the kernel's forward gives, or one sentence."""
+    try:
+        draws, state = kernel.forward(scores, beta, samples, noise, iterations, tolerance)
+    except kernel.Unusable:
+        check_finite(scores, "Scores")
+        if beta is not None:
+            check_finite(beta, "beta")
+        check_feasible(scores, scores)
+        raise BadInput("The scores times beta are too large to compute with; scale them down.") from None
+    if state.forbidden[0]:
+        check_feasible(scores, draws)
+    return draws, state
 
 
 class KernelSinkhorn(torch.autograd.Function):
@@ -24,11 +43,9 @@ class KernelSinkhorn(torch.autograd.Function):
         noise: Noise,
         iterations: int,
         tolerance: float | None,
-        report: list[bool],
     ) -> Tensor:
-        draws, ctx.state = kernel.forward(scores, beta, samples or 1, noise, iterations, tolerance)
+        draws, ctx.state = solved(scores, beta, samples or 1, noise, iterations, tolerance)
         soft = draws.squeeze_(0) if samples is None else draws  # in place: a view would cost more
-        report.append(bool(ctx.state.forbidden[0]))
         ctx.noise = noise
         ctx.save_for_backward(scores, beta, soft)
         return soft
@@ -41,7 +58,7 @@ class KernelSinkhorn(torch.autograd.Function):
         else:
             draws, grad = (x.reshape(-1, *scores.shape) for x in (soft, grads[0]))
             found = kernel.backward(scores, beta, ctx.needs_input_grad[1], ctx.noise, draws, grad, ctx.state)
-        return *found, None, None, None, None, None
+        return *found, None, None, None, None
 
 
 def _differentiable(

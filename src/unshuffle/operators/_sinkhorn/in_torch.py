@@ -51,7 +51,7 @@ class TorchSinkhorn(torch.autograd.Function):
             if used is not None and tolerance is not None:
                 done = (((scores + f + g).exp().sum(-1) - 1).abs().amax(-1) <= tolerance) & (used > t)
                 used = torch.where(done, t + 1, used)
-                if bool((used <= t + 1).all()):
+                if not torch.compiler.is_compiling() and bool((used <= t + 1).all()):
                     break
         soft = (scores + f + g).exp()
         ctx.steps, ctx.used = steps, used

@@ -8,13 +8,12 @@ neighbouring blocks fill neighbouring entries and the kernel runs in vector regi
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ...compute.transforms import in_transform
 from ...errors import BadInput, shown
 
 M0, M1 = 0xD2511F53, 0xCD9E8D57  # multipliers and key steps of Philox4x32
@@ -31,7 +30,7 @@ class Noise(NamedTuple):
     """
 
     scale: float = 0.0
-    key: tuple[int, int] = (0, 0)
+    key: Any = (0, 0)  # two words, in a graph as a tensor
     first: int = 0
     total: int = 0
 
@@ -44,19 +43,39 @@ class Noise(NamedTuple):
 SILENT = Noise()
 
 
-def new_key(generator: torch.Generator | None) -> tuple[int, int]:
-    """64 fresh bits from a torch generator (the default one if None)."""
+torch.library.define("unshuffle::new_key", "(Tensor fresh) -> Tensor", tags=(torch.Tag.nondeterministic_seeded,))
+
+
+@torch.library.impl("unshuffle::new_key", "cpu")
+def _(fresh: Tensor) -> Tensor:
+    return torch.randint(0, 2**32, (2,))
+
+
+@torch.library.register_fake("unshuffle::new_key")
+def _(fresh: Tensor) -> Tensor:
+    return torch.empty_like(fresh)
+
+
+def new_key(generator: torch.Generator | None) -> tuple[int, int] | Tensor:
+    """64 fresh bits from a torch generator (the default one if None); in a graph, a tensor that holds them at each run."""
+    if torch.compiler.is_compiling():
+        if generator is not None:
+            raise BadInput("torch.compile knows no torch.Generator: leave it out, and seed with torch.manual_seed.")
+        # the argument keeps two calls apart, which the compiler would take for one
+        return torch.ops.unshuffle.new_key(torch.empty(2, dtype=torch.int64))
     if not isinstance(generator, torch.Generator | None):
         raise BadInput(f"generator must be a torch.Generator, not {shown(generator)}.")
     device = "cpu" if generator is None else generator.device
     words = torch.randint(0, 2**32, (2,), generator=generator, device=device)
-    if in_transform(words):
+    if torch._C._functorch.is_batchedtensor(words):  # pyright: ignore[reportAttributeAccessIssue]
         raise BadInput("Inside torch.vmap the noise must be drawn with randomness='same'; ask for samples instead.")
-    high, low = words.tolist()
+    if type(words) is not Tensor:
+        return words  # fake, without memory
+    high, low = (int(word) for word in words)
     return high, low
 
 
-def philox(c: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[int, int]) -> list[Tensor]:
+def philox(c: tuple[Tensor, Tensor, Tensor, Tensor], key: tuple[int, int] | Tensor) -> list[Tensor]:
     """Four 32-bit words per counter, in int64 tensors."""
     c0, c1, c2, c3 = c
     k0, k1 = key
@@ -73,7 +92,7 @@ def rows_at_once(n):
 
 
 def gumbel(
-    numbers: Int[Tensor, " matrices"], n: int, key: tuple[int, int], dtype: torch.dtype
+    numbers: Int[Tensor, " matrices"], n: int, key: tuple[int, int] | Tensor, dtype: torch.dtype
 ) -> Float[Tensor, "matrices n n"]:
     """Standard Gumbel noise for the matrices with these numbers; the torch twin of `scaling._gumbel`."""
     width = rows_at_once(n) * n
@@ -83,7 +102,7 @@ def gumbel(
     return torch.cat(groups, dim=-1).reshape(-1, n, n).to(dtype)
 
 
-def _gumbel_group(numbers: Tensor, group: int, count: int, key: tuple[int, int]) -> Tensor:
+def _gumbel_group(numbers: Tensor, group: int, count: int, key: tuple[int, int] | Tensor) -> Tensor:
     block = torch.arange((count + 3) // 4, device=numbers.device).expand(len(numbers), -1)
     matrix = numbers.unsqueeze(-1).expand_as(block)
     zero = torch.zeros_like(block)

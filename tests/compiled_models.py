@@ -1,0 +1,89 @@
+"""Models with a layer, compiled as one graph; run by test_transforms.py in a process of its own: torch cannot trace the shape checks of the test run.
+
+python tests/compiled_models.py aot_eager|inductor
+"""
+
+import sys
+
+import torch
+import torch._dynamo
+from torch import nn
+
+import unshuffle as us
+from unshuffle.operators._sinkhorn import engine
+
+RAMP = us.Anneal(1.0, 2.0, epochs=30)
+
+
+class Sorter(nn.Module):
+    """Two calls of one layer, so that noise which the compiler took for the same would show, and the bare operator."""
+
+    def __init__(self, relax: nn.Module) -> None:
+        super().__init__()
+        self.scores, self.relax = nn.Linear(2, 6), relax
+
+    def forward(self, items):
+        scores = 3 * self.scores(items).tanh()
+        given = scores[..., 0] if isinstance(self.relax, (us.NeuralSort, us.SoftSort)) else scores
+        soft = self.relax(given) - 0.3 * self.relax(given).square() + us.sinkhorn(scores.sin(), tolerance=1e-3)
+        return us.reorder(soft, items).square().sum() / len(items)
+
+
+def step(model: nn.Module, run, items: torch.Tensor, seed: int) -> list[torch.Tensor]:
+    torch.manual_seed(seed)
+    model.zero_grad()
+    loss = run(items)
+    loss.backward()
+    return [loss.detach(), *(p.grad for p in model.parameters() if p.grad is not None)]
+
+
+def same_as_eager(relax: nn.Module, backend: str, epochs: int) -> None:
+    """Forward, backward and noise, batches of any size, an epoch after the other: two graphs in all, of one and of any size."""
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    model = Sorter(relax)
+    fast = torch.compile(model, backend=backend, fullgraph=True)
+    for epoch in range(epochs):
+        us.set_epoch(fast, epoch)
+        items = torch.randn(4 + epoch, 6, 2)
+        found, expected = step(model, fast, items, epoch), step(model, model, items, epoch)
+        size = max(float(x.abs().max()) for x in expected)  # rounding is that of the largest terms of a sum
+        torch.testing.assert_close(
+            found, expected, rtol=0, atol=1e-6 * max(size, 1.0) if backend == "aot_eager" else 1e-5
+        )
+    graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    assert graphs == 2, f"{graphs} graphs for {relax}"
+
+
+backend = sys.argv[1]
+everything = [
+    us.GumbelSinkhorn(RAMP, us.LocalTemperature(max_boost=0.5)),
+    us.GumbelSinkhorn(RAMP, us.LearnedTemperature()),
+    us.GumbelSinkhorn(RAMP, us.LocalTemperature(us.DegreeViolation(), 0.5, us.Product())),
+    us.StraightThrough(us.GumbelSinkhorn(RAMP)),
+    us.ColumnSoftmax(RAMP),
+    us.NeuralSort(RAMP),
+    us.SoftSort(RAMP),
+]
+torch.manual_seed(0)
+for relax in everything if backend == "aot_eager" else everything[:1]:
+    same_as_eager(relax, backend, epochs=4)
+
+same = torch.compile(us.sinkhorn, backend=backend, fullgraph=True)
+scores = 3 * torch.randn(9, 12, 12)
+torch.testing.assert_close(same(scores), us.sinkhorn(scores), rtol=0, atol=1e-6)
+try:
+    same(torch.full((9, 12, 12), torch.nan))
+except us.BadInput as error:
+    assert "is NaN" in str(error)  # noqa: PT017
+else:
+    raise AssertionError("NaN went through a compiled graph")
+
+if backend == "aot_eager":
+    half = torch.compile(us.GumbelSinkhorn(RAMP), backend=backend, fullgraph=True)
+    torch.manual_seed(1)
+    found = half(scores.bfloat16())
+    torch.manual_seed(1)
+    torch.testing.assert_close(found, us.GumbelSinkhorn(RAMP)(scores.bfloat16()), rtol=0, atol=0)
+    engine.have_numba = False  # as on other devices: torch's own operations, traced
+    same_as_eager(us.GumbelSinkhorn(RAMP), backend, epochs=4)
