@@ -34,4 +34,6 @@ def _beside_the_paper(table: PaperTable) -> str:
     if not differences:
         return ""
     low, high = (f"{value:+.{table.digits}f}" for value in (min(differences), max(differences)))
+    if len(differences) == 1:
+        return f"Ours minus the paper's, in the one cell that both have: {low}."
     return f"Ours minus the paper's, in the {len(differences)} cells that both have: from {low} to {high}."
