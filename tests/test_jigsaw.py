@@ -23,6 +23,7 @@ from unshuffle.cli.common import build
 from unshuffle.errors import BadInput
 from unshuffle.readers.pictures import png, read_picture, read_tiles
 from unshuffle.structure.layouts import Grid
+from unshuffle.tasks.borders import find_grid
 from unshuffle.tasks.jigsaw import (
     as_float,
     at_border,
@@ -255,6 +256,13 @@ def test_broken_pictures_are_refused(tmp_path, monkeypatch):
         read_picture(whole)
 
 
+def test_a_picture_of_a_phone_says_what_reads_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    (tmp_path / "IMG_1.HEIC").write_bytes(b"\x00\x00\x00\x18ftypheic")
+    with pytest.raises(BadInput, match=r"unshuffle\[heic\]"):
+        read_picture(tmp_path / "IMG_1.HEIC")
+
+
 def test_tiles_of_a_folder_in_natural_order(tmp_path):
     tiles, _ = cut(texture(40, 60), Grid(2, 6))
     for k, tile in enumerate(tiles):
@@ -323,6 +331,58 @@ def test_a_folder_of_16_bit_tiles_is_solved(tmp_path):
     assert done.returncode == 0, done.stderr
     assert shuffle[json.loads(done.stdout)["order"]].tolist() == list(range(12))
     assert (read_picture(tmp_path / "reassembled.png") == deep).all()
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(4, 5), (7, 7), (1, 8), (9, 12)])
+def test_the_grid_of_a_shuffled_picture_is_found(rows, columns):
+    grid, photo = Grid(rows, columns), read_picture(PHOTO)
+    assert find_grid(photo) is None
+    whole, _ = cut(photo, grid)
+    for seed in range(3):
+        shuffle = torch.randperm(grid.n, generator=torch.Generator().manual_seed(seed))
+        assert find_grid(join(whole, shuffle, grid)) == grid
+
+
+def test_without_a_grid_the_command_finds_it_or_says_what_to_do(tmp_path):
+    grid = Grid(5, 6)
+    whole, _ = cut(read_picture(PHOTO), grid)
+    shuffle = torch.randperm(30, generator=torch.Generator().manual_seed(2))
+    (tmp_path / "mixed.png").write_bytes(png(join(whole, shuffle, grid)))
+    done = here(tmp_path / "mixed.png", "--out", tmp_path / "o", "--json")
+    assert done.exit_code == 0, done.output
+    result = json.loads(done.stdout)
+    assert result["grid"] == "6x5"
+    assert not result["unchanged"]
+    assert shuffle[result["order"]].tolist() == list(range(30))
+    refused(here(PHOTO, "--out", tmp_path / "p"), "No borders of tiles", "--shuffle")
+    (tmp_path / "tiles").mkdir()
+    for k, tile in enumerate(whole[:12]):
+        (tmp_path / "tiles" / f"{k}.png").write_bytes(png(tile))
+    refused(here(tmp_path / "tiles", "--out", tmp_path / "p"), "12 tiles", "4x3", "--grid")
+
+
+def test_a_picture_that_comes_back_as_it_was_is_said_to(tmp_path):
+    done = here(PHOTO, "--grid", "5x4", "--out", tmp_path)
+    assert done.exit_code == 0, done.output
+    assert "came back as it was" in done.stdout
+    assert json.loads((tmp_path / "result.json").read_text())["unchanged"]
+
+
+def test_stopped_while_the_seams_are_compared_nothing_moves():
+    tiles = torch.rand(30, 6, 6, 3) * 255
+    stages = []
+    s = reassemble(tiles, Grid(5, 6), callback=lambda step: stages.append(step) or step.stage != "compare the seams")
+    assert s.status == "interrupted"
+    assert s.order.tolist() == list(range(30))
+    assert s.confidence.max() == 0
+    assert [step.stage for step in stages] == ["compare the seams"]
+    assert stages[0].done == 0
+    allowed = torch.ones(30, 30, dtype=torch.bool)
+    allowed[3] = False
+    allowed[3, 7] = True
+    s = reassemble(tiles, Grid(5, 6), allowed=allowed, time_limit=0.0)
+    assert s.status == "time limit"
+    assert int(s.order[7]) == 3
 
 
 def test_bad_input_ends_in_one_sentence(tmp_path):

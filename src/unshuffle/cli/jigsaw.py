@@ -12,12 +12,14 @@ import typer
 
 from ..errors import BadInput
 from .common import (
+    Clock,
     Json,
     Out,
     Polish,
     Quiet,
     Seed,
     TimeLimit,
+    foresee,
     json_text,
     png_of,
     progress,
@@ -37,7 +39,14 @@ if TYPE_CHECKING:
 
 def jigsaw(
     photo: Annotated[Path, typer.Argument(help="A photo, a picture that is a shuffled grid, or a folder of tiles.")],
-    grid: Annotated[str, typer.Option("--grid", "-g", help="Tiles across x tiles down, such as 7x7 or 12x9.")] = "7x7",
+    grid: Annotated[
+        str,
+        typer.Option(
+            "--grid",
+            "-g",
+            help="Tiles across x tiles down, such as 7x7 or 12x9; auto finds the borders of the tiles of a shuffled picture.",
+        ),
+    ] = "auto",
     shuffle: Annotated[bool, typer.Option("--shuffle", help="Cut the photo and shuffle it first.")] = False,
     anchors: Annotated[
         int, typer.Option("--anchors", min=0, help="With --shuffle: tiles whose place is given away.")
@@ -59,32 +68,28 @@ def jigsaw(
 
     Example: unshuffle jigsaw photo.jpg --grid 12x9 --shuffle
     """
+    clock = Clock(time_limit)
     from ..readers.pictures import png
-    from ..tasks.jigsaw import as_float, join, reassemble
+    from ..tasks.jigsaw import as_float, foreseen, join, reassemble
 
     if anchors and not shuffle:
         raise BadInput("--anchors needs --shuffle: only then are true places known.")
-    box = tiles_of(photo, parse_grid(grid), shuffle, pad, seed)
-    with progress("jigsaw", quiet or json_) as show:
-        solution = reassemble(
-            as_float(box.tiles),
-            box.grid,
-            allowed=known_places(box, anchors, seed),
-            seed=seed,
-            time_limit=time_limit,
-            callback=show,
-            polish=polish,
-        )
-    result = summary(photo, box, solution, anchors, seed)
-    write_together(
-        {
+    silent = quiet or json_
+    with progress("jigsaw", silent, time_limit) as show:
+        show.stage("reading the tiles")
+        box = tiles_of(photo, grid, shuffle, pad, seed)
+        foresee(*foreseen(*box.tiles.shape, time_limit), silent)
+        options = {"allowed": known_places(box, anchors, seed), "seed": seed, "polish": polish}
+        solution = reassemble(as_float(box.tiles), box.grid, time_limit=clock.left, callback=show, **options)
+        show.stage("drawing")
+        pictures = {
             out / "reassembled.png": png(join(box.tiles, solution.best_order, box.grid)),
             out / "before-after.png": png_of(picture_of(box, solution)),
-            out / "order.csv": table_text(places(box, solution)),
-            out / "result.json": json_text(result),
         }
-    )
-    say(result, lines(result, out), json_, quiet)
+    result = summary(photo, box, solution, anchors, seed) | clock.times()
+    tables = {out / "order.csv": table_text(places(box, solution)), out / "result.json": json_text(result)}
+    write_together(pictures | tables)
+    say(result, lines(result, clock.words(), out), json_, quiet)
 
 
 @dataclass(frozen=True)
@@ -110,31 +115,63 @@ def parse_grid(text: str) -> Grid:
 MOST_TILES = 10_000  # the costs of all pairs of so many tiles take 1 GB each
 
 
-def tiles_of(photo: Path, grid: Grid, shuffle: bool, pad: bool, seed: int) -> Box:
+IF_SHUFFLED_HERE = "7x7"  # without --grid, of a photo that is whole
+
+
+def tiles_of(photo: Path, given: str, shuffle: bool, pad: bool, seed: int) -> Box:
     import torch
 
     from ..operators.permutation import inverse
     from ..readers.pictures import read_picture, read_tiles
     from ..tasks.jigsaw import cut
 
-    if grid.n > MOST_TILES:
+    auto = given.strip().lower() == "auto"
+    grid = None if auto else parse_grid(given)
+    if grid is not None and grid.n > MOST_TILES:
         raise BadInput(f"A grid of {grid.width}x{grid.height} has {grid.n} tiles; at most {MOST_TILES} can be solved.")
     if not photo.exists():
         raise BadInput(f"There is no file or folder {photo}.")
     if photo.is_dir():
         tiles, names = read_tiles(photo)
+        grid = grid or grid_of_count(photo, len(tiles))
         if len(tiles) != grid.n:
             raise BadInput(
                 f"{photo} holds {len(tiles)} tiles, but a grid of {grid.width}x{grid.height} needs {grid.n}."
             )
         changed = ""
     else:
-        tiles, changed = cut(read_picture(photo), grid, pad)
+        pixels = read_picture(photo)
+        grid = grid or (parse_grid(IF_SHUFFLED_HERE) if shuffle else grid_of_picture(photo, pixels))
+        tiles, changed = cut(pixels, grid, pad)
         names = [f"row {k // grid.width + 1}, column {k % grid.width + 1}" for k in range(grid.n)]
     if not shuffle:
         return Box(tiles, grid, names, changed, None)
     mixed = torch.randperm(grid.n, generator=torch.Generator().manual_seed(seed))
     return Box(tiles[mixed.numpy()], grid, [names[k] for k in mixed.tolist()], changed, inverse(mixed))
+
+
+def grid_of_picture(photo: Path, pixels: np.ndarray) -> Grid:
+    """By the borders of the tiles, or one sentence."""
+    from ..tasks.borders import find_grid
+
+    grid = find_grid(pixels)
+    if grid is None:
+        raise BadInput(
+            f"No borders of tiles show in {photo}: add --shuffle to cut and shuffle it first, or give --grid if its tiles are shuffled."
+        )
+    return grid
+
+
+def grid_of_count(folder: Path, count: int) -> Grid:
+    """One tile is a grid. Of more, how many tiles there are does not say how they stand: one sentence with what is possible."""
+    if count == 1:
+        return parse_grid("1x1")
+    sides = [k for k in range(1, count + 1) if count % k == 0]
+    squarest = sorted(sides, key=lambda k: abs(count // k - k))
+    shapes = [f"{count // k}x{k}" for k in squarest]
+    raise BadInput(
+        f"{folder} holds {count} tiles, which can stand in several grids: give --grid, such as {', '.join(shapes[:4])}."
+    )
 
 
 def known_places(box: Box, anchors: int, seed: int) -> Tensor | None:
@@ -161,9 +198,9 @@ def summary(photo: Path, box: Box, solution: Solution, anchors: int, seed: int) 
         "seed": seed,
         "order": solution.order.tolist(),
         "confidence": [round(float(c), 4) for c in solution.confidence],
+        "unchanged": solution.best_order.tolist() == list(range(box.grid.n)) and box.grid.n > 1,
         "energy": solution.energy,
         "agreement": solution.agreement,
-        "seconds": round(solution.seconds, 4),
         "status": solution.status,
     }
     if box.truth is not None:
@@ -200,13 +237,16 @@ def places(box: Box, solution: Solution) -> Iterator[tuple[object, ...]]:
         yield row + 1, column + 1, tile, box.names[tile], f"{float(solution.confidence[tile]):.4f}"
 
 
-def lines(result: dict[str, Any], out: Path) -> list[str]:
+def lines(result: dict[str, Any], took: str, out: Path) -> list[str]:
     """What a person wants to know."""
     sure = [c for c in result["confidence"] if c > 0.9]
     count = len(result["order"])
-    told = [
-        f"{count} tiles ({result['grid']}) in {result['seconds']:.2f} s; {len(sure)} of them placed with confidence above 0.9."
-    ]
+    told = [f"{count} tiles ({result['grid']}) in {took}; {len(sure)} of them placed with confidence above 0.9."]
+    if result["unchanged"] and "accuracy" not in result:
+        told.append(
+            f"The picture came back as it was: cut {result['grid']}, every tile stands where it fits best. If it is shuffled, "
+            "its tiles are others: leave --grid out to find them. If it is whole, add --shuffle."
+        )
     if result["changed"]:
         told.append(f"The picture was {result['changed']}.")
     if result["status"] != "finished":
@@ -222,6 +262,9 @@ def lines(result: dict[str, Any], out: Path) -> list[str]:
     return told
 
 
+FINEST = 800  # pixels of a panel's shorter side
+
+
 def picture_of(box: Box, solution: Solution) -> Figure:
     """Before, after and confidence, side by side."""
     import torch
@@ -232,7 +275,9 @@ def picture_of(box: Box, solution: Solution) -> Figure:
 
     order = solution.best_order
     before = shown(join(box.tiles, torch.arange(box.grid.n), box.grid))
-    after = shown(join(box.tiles, order, box.grid))
+    finer = max(1, min(before.shape[:2]) // FINEST)  # than a panel can show
+    before = before[::finer, ::finer]
+    after = shown(join(box.tiles, order, box.grid))[::finer, ::finer]
     height, width = before.shape[:2]
     tall = min(max(3.4 * height / width, 1.2), 9.0)
     figure = Figure(figsize=(11.5, tall + 0.6), layout="constrained")

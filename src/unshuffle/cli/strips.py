@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import Json, Out, Polish, Quiet, Seed, TimeLimit, json_text, progress, say, table_text, write_together
+from .common import (
+    Clock,
+    Json,
+    Out,
+    Polish,
+    Quiet,
+    Seed,
+    TimeLimit,
+    json_text,
+    progress,
+    say,
+    table_text,
+    write_together,
+)
 
 if TYPE_CHECKING:
     from ..solve.solution import Solution
@@ -34,15 +48,19 @@ def strips(
 
     Example: unshuffle strips scans/ --out page
     """
+    clock = Clock(time_limit)
     from ..tasks.strips import paste, read_strips, reassemble_strips
 
-    found = read_strips(folder)
-    with progress("strips", quiet or json_) as show:
-        solution = reassemble_strips(found, seed=seed, time_limit=time_limit, callback=show, polish=polish)
-    order = solution.best_order.tolist()
-    page = io.BytesIO()
-    paste(found, order).save(page, format="PNG")
-    result = summary(folder, found, solution, seed)
+    silent = quiet or json_
+    with progress("strips", silent, time_limit) as show:
+        show.stage("reading the strips")
+        found = read_strips(folder)
+        solution = reassemble_strips(found, seed=seed, time_limit=clock.left, callback=show, polish=polish)
+        order = solution.best_order.tolist()
+        show.stage("drawing")
+        page = io.BytesIO()
+        paste(found, order).save(page, format="PNG")
+    result = summary(folder, found, solution, seed) | clock.times()
     write_together(
         {
             out / "page.png": page.getvalue(),
@@ -50,13 +68,19 @@ def strips(
             out / "result.json": json_text(result),
         }
     )
-    say(result, lines(result, out), json_, quiet)
+    say(result, lines(result, clock.words(), out), json_, quiet)
 
 
 def places(found: list[Strip], order: list[int], solution: Solution) -> Iterator[tuple[object, ...]]:
     yield "position", "strip", "confidence"
     for place, strip in enumerate(order):
         yield place + 1, found[strip].name, f"{float(solution.confidence[strip]):.4f}"
+
+
+def doubtful(names: list[str], solution: Solution) -> list[tuple[str, str]]:
+    order = solution.best_order.tolist()
+    sure = solution.confidence.tolist()
+    return [(names[a], names[b]) for a, b in pairwise(order) if min(sure[a], sure[b]) < DOUBTFUL]
 
 
 def summary(folder: Path, found: list[Strip], solution: Solution, seed: int) -> dict[str, Any]:
@@ -70,8 +94,8 @@ def summary(folder: Path, found: list[Strip], solution: Solution, seed: int) -> 
         "confidence": [round(float(c), 4) for c in solution.confidence],
         "energy": solution.energy,
         "agreement": solution.agreement,
+        "doubtful joins": doubtful(names, solution),
         "background": any((strip.paper < 1).any() for strip in found),
-        "seconds": round(solution.seconds, 4),
         "status": solution.status,
     }
     if solution.polished is not None:
@@ -79,11 +103,22 @@ def summary(folder: Path, found: list[Strip], solution: Solution, seed: int) -> 
     return result
 
 
-def lines(result: dict[str, Any], out: Path) -> list[str]:
-    told = [
-        f"{len(result['order'])} strips in {result['seconds']:.2f} s; evidence {-result['energy']:.1f} nats; "
-        f"{result['agreement']:.0%} of the last runs found the same order."
-    ]
+DOUBTFUL = 0.5
+
+
+def joins(result: dict[str, Any]) -> str:
+    """How many of the joins are sure and how many are not, in words; a join is as sure as the less sure of its two strips."""
+    doubtful, count = result["doubtful joins"], len(result["order"]) - 1
+    if not doubtful:
+        return f"All {count} joins are sure (confidence above {DOUBTFUL})."
+    named = ", ".join(f"{a} | {b}" for a, b in doubtful[:4]) + (", ..." if len(doubtful) > 4 else "")
+    most = " Most of this page is a guess." if 2 * len(doubtful) > count else ""
+    return f"{len(doubtful)} of {count} joins are doubtful (confidence below {DOUBTFUL}): {named}.{most}"
+
+
+def lines(result: dict[str, Any], took: str, out: Path) -> list[str]:
+    told = [f"{len(result['order'])} strips in {took}."]
+    told.append(joins(result))
     if not result["background"]:
         told.append(
             "No background was seen around the strips: they were compared along the sides of the pictures, by print alone. "

@@ -136,6 +136,14 @@ def gradients(before_last: Line, last: Line, first: Line, tell: Tell = lambda _:
     return M
 
 
+def foreseen(n: int, height: int, width: int, channels: int, time_limit: float | None = None) -> tuple[float, float]:
+    """Seconds and gigabytes, roughly, on a small machine: 5,015 tiles of 28 pixels took 316 s."""
+    pairs = float(n) ** 2
+    compare, search = 6e-9 * pairs * (height + width) * channels, 1e-5 * pairs
+    seconds = compare + search
+    return seconds if time_limit is None else min(seconds, time_limit), 80e-9 * pairs
+
+
 def reassemble(
     tiles: Float[Tensor, "n height width channels"],
     grid: Grid,

@@ -5,12 +5,15 @@ edges have nothing to do with each other". For two Gaussian signals whose differ
 $\tfrac N2 \log e$ with N degrees of freedom. It is summed over octaves of the cut's *shape* (paper bends, so its long
 wavelengths say little; every octave brings its own scale) and over the *print* beside the cut, and the best vertical shift
 counts. There is nothing to normalise and hardly anything to tune: one weight for print, one for shifts.
+
+Straight cuts, of scissors or of a picture cut into columns, have no shape, and what noise is left of it would lie. Their edges are
+lines, and the columns of print beside them are compared pixel by pixel: see `columns`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 
 import numpy as np
@@ -23,13 +26,20 @@ from torch import Tensor
 
 from ..errors import BadInput
 from ..readers.pictures import ENDINGS, open_picture
-from ..solve import solve
+from ..solve import checks
+from ..solve.kinds import method_for, solved
 from ..solve.solution import Solution
 from ..structure.layouts import Path
-from ..watch import Step
+from ..watch import Step, Watch
+from .columns import Adjacency
 
 TALL = 870
 """Rows at which strips are compared; taller scans are reduced by a whole factor (here: 11 inch at 79 dpi)."""
+FINE = 1740
+"""Rows at which straight strips are compared: their evidence is in single strokes."""
+STRAIGHT = 0.3
+"""Pixels that the edges of straight cuts lie beside their lines, in the median, at most. Tilted edges in pixels: 0.1 to 0.25; pages of
+a shredder: 0.5 and more."""
 OUTLINE = 0.7
 """An outline is darker than this share of the paper's brightness in more than half of the rows; print touches fewer."""
 
@@ -50,6 +60,8 @@ class StripCost:
     """Shortest wavelength of the shape in rows: two pixels in each direction, the resolution of an edge."""
     depth: int = 3
     """How many pixels beside the cut are print."""
+    column_weight: float = 0.25
+    """Of straight cuts: how much the evidence of a row counts, since the strokes of print are a few rows high."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +76,19 @@ class Strip:
     right: Float[np.ndarray, "height"]
     top: int
     bottom: int
+    reduced: int = 1
+    """How many pixels of the picture make one of these."""
+    straight: bool = False
+
+    @property
+    def background(self) -> bool:
+        return bool((self.paper < 1).any())
+
+    @property
+    def inner(self) -> slice:
+        """The rows of paper without its corners, which may be torn."""
+        corner = (self.bottom - self.top) // 20
+        return slice(self.top + corner, self.bottom - corner)
 
 
 def read_strips(folder: str | FilePath) -> list[Strip]:
@@ -85,7 +110,36 @@ def read_strips(folder: str | FilePath) -> list[Strip]:
 def find_paper(pictures: list[tuple[str, Image.Image]]) -> list[Strip]:
     """Tell paper from background: by the alpha channel if there is one, else by the colour of the pictures' borders."""
     tallest = max(image.height for _, image in pictures)
-    factor = max(1, round(tallest / TALL))
+    strips = _at_scale(pictures, max(1, round(tallest / TALL)))
+    astray = [float(np.median(np.abs(_off_line(s, edge)))) for s in strips for edge in (s.left, s.right)]
+    if float(np.median(astray)) > STRAIGHT:
+        return strips
+    return [_along_lines(strip) for strip in _at_scale(pictures, max(1, round(tallest / FINE)))]
+
+
+def _off_line(strip: Strip, edge: Float[np.ndarray, "height"]) -> Float[np.ndarray, "rows"]:
+    """How far the smoothed edge is from a line, row by row."""
+    smooth = median_filter(edge[strip.inner], 11, mode="nearest")
+    rows = np.arange(len(smooth))
+    return smooth - np.polyval(np.polyfit(rows, smooth, 1), rows) if len(rows) > 2 else np.zeros(1)
+
+
+def _along_lines(strip: Strip) -> Strip:
+    """The same strip with edges that are lines, hardly bent; whatever lies beside them is dirt."""
+    rows, inner = np.arange(len(strip.left)), strip.inner
+
+    def line(edge: Float[np.ndarray, "height"]) -> Float[np.ndarray, "height"]:
+        y, x = rows[inner], median_filter(edge[inner], 11, mode="nearest")
+        if not strip.background or len(y) < 30:
+            return edge
+        beside = np.abs(x - np.polyval(np.polyfit(y, x, 2), y))
+        near = beside <= 3 * np.median(beside) + 0.05
+        return np.polyval(np.polyfit(y[near], x[near], 2), rows)
+
+    return replace(strip, left=line(strip.left), right=line(strip.right), straight=True)
+
+
+def _at_scale(pictures: list[tuple[str, Image.Image]], factor: int) -> list[Strip]:
     reduced = [(name, image, _reduced(image, factor)) for name, image in pictures]
     clear = all(colour.shape[2] == 4 and (colour[..., 3] < 0.5).any() for _, _, colour in reduced)
     if clear:
@@ -98,7 +152,8 @@ def find_paper(pictures: list[tuple[str, Image.Image]]) -> list[Strip]:
         if not rows.size:
             raise BadInput(f"No paper was found in {name}: all of it looks like background.")
         left, right = _edge(mask, least), mask.shape[1] - 1 - _edge(mask[:, ::-1], least)
-        strips.append(Strip(name, image, colour[..., :3].mean(2), mask, left, right, int(rows[0]), int(rows[-1]) + 1))
+        grey, ends = colour[..., :3].mean(2), (int(rows[0]), int(rows[-1]) + 1)
+        strips.append(Strip(name, image, grey, mask, left, right, *ends, reduced=factor))
     return strips
 
 
@@ -184,8 +239,59 @@ def _edge(mask: Float[np.ndarray, "height width"], least: float) -> Float[np.nda
 def strip_cost(strips: list[Strip], weights: StripCost | None = None) -> Float[Tensor, "n n"]:
     """``cost[i, k]``: log likelihood ratio of strip k directly right of strip i, lowest over vertical shifts; 0 is "no evidence"."""
     weights = weights or StripCost()
-    evidence = StripEvidence.of(strips, weights)
-    return torch.from_numpy(evidence.cost(weights).astype(np.float64))
+    if all(strip.straight for strip in strips):
+        cost = _cost_of_columns(strips, weights)
+    else:
+        cost = StripEvidence.of(strips, weights).cost(weights)
+    return torch.from_numpy(cost.astype(np.float64))
+
+
+def _cost_of_columns(strips: list[Strip], weights: StripCost) -> Float[np.ndarray, "n n"]:
+    """For straight cuts: minus the evidence of the columns of pixels on both sides, at the best vertical shift."""
+    ground = any(strip.background for strip in strips)
+    inside = 1.0 if ground else 0.5  # where the paper's own colour begins; without background that is the first pixel
+    low, high, bottom, reach = _common_rows(strips, 2 * weights.shifts)
+    lefts = [_unrolled(s, s.left[:bottom] + inside, 1) for s in strips]
+    rights = [_unrolled(s, s.right[:bottom] - inside, -1) for s in strips]
+    seen = [left for left in (side[low:high] for side in lefts) if left.shape[1] > 2 * inside + 3]
+    if not seen:
+        raise BadInput("The strips are too narrow to compare: at least six pixels of width are needed.")
+    page = Adjacency.learned(seen, round(2 * inside))
+    on_left = np.stack(
+        [page.codes(side[low:high]) for side in rights]
+    )  # the right side of a strip stands left of the cut
+    on_right = np.stack([page.codes(side[low:high]) for side in lefts])
+    rows = slice(reach, high - low - reach)
+    costs = [
+        0.5 * weights.shift_price * abs(shift) - weights.column_weight * page.evidence(on_left, on_right, rows, shift)
+        for shift in range(-reach, reach + 1)
+    ]
+    cost = np.min(costs, axis=0)
+    np.fill_diagonal(cost, 0.0)
+    return cost
+
+
+def _unrolled(strip: Strip, edge: Float[np.ndarray, "rows"], inwards: int) -> Float[np.ndarray, "rows depth"]:
+    """Pixels inwards of an edge, row by row; where there is a background, without the shade that it leaves beside the edge."""
+    depth = np.arange(max(2, int(np.median(strip.right - strip.left)) - 1))
+    y = np.broadcast_to(np.arange(len(edge))[:, None], (len(edge), len(depth)))
+    side = map_coordinates(strip.grey, [y, edge[:, None] + inwards * depth], order=1, mode="nearest")
+    if strip.background:
+        bright = np.median(side[strip.inner], axis=0)
+        side += np.median(bright) - bright
+    return side
+
+
+def _common_rows(strips: list[Strip], shifts: int) -> tuple[int, int, int, int]:
+    """First and last row to compare, the last that all strips have, and how far they can be shifted."""
+    top, bottom = max(s.top for s in strips), min(s.bottom for s in strips)
+    margin = 15 * (bottom - top) // TALL  # corners are torn and rounded
+    low, high, reach = top + margin, bottom - margin, min(shifts, max(0, (bottom - top) // 20))
+    if high - low - 2 * reach < 16:
+        raise BadInput(
+            f"The strips share only {max(0, bottom - top)} rows of paper; scan them upright and at one height."
+        )
+    return low, high, bottom, reach
 
 
 def reassemble_strips(
@@ -198,14 +304,11 @@ def reassemble_strips(
     polish: bool = False,
 ) -> Solution:
     """The order of the strips, left to right."""
-    return solve(
-        Path(len(strips)),
-        cost=strip_cost(strips, weights),
-        seed=seed,
-        time_limit=time_limit,
-        callback=callback,
-        polish=polish,
-    )
+    layout = Path(len(strips))
+    with Watch(checks.limit(time_limit), callback) as watch:
+        watch(stage="compare the edges")
+        method, cost, n = method_for(layout, strip_cost(strips, weights), None)
+        return solved(method, layout, cost, n, watch, seed=seed, polish=polish)
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,13 +321,7 @@ class StripEvidence:
 
     @staticmethod
     def of(strips: list[Strip], weights: StripCost) -> StripEvidence:
-        top, bottom = max(s.top for s in strips), min(s.bottom for s in strips)
-        margin = 15 * (bottom - top) // TALL  # corners are torn and rounded
-        low, high, reach = top + margin, bottom - margin, min(weights.shifts, max(0, (bottom - top) // 20))
-        if high - low - 2 * reach < 16:
-            raise BadInput(
-                f"The strips share only {max(0, bottom - top)} rows of paper; scan them upright and at one height."
-            )
+        low, high, bottom, reach = _common_rows(strips, weights.shifts)
         inner = (low + reach, high - reach)
         rights, lefts = np.stack([s.right[:bottom] for s in strips]), np.stack([s.left[:bottom] for s in strips])
         ink_right, ink_left = _ink(strips, bottom, weights.depth)
@@ -297,7 +394,7 @@ def _correlation(right: np.ndarray, left: np.ndarray) -> Float[np.ndarray, "n n"
 
 def paste(strips: list[Strip], order: list[int]) -> Image.Image:
     """The page: strips side by side along their edges, on white, at the scans' own resolution."""
-    factor = max(1, round(max(s.picture.height for s in strips) / TALL))
+    factor = strips[0].reduced
     chosen = [strips[i] for i in order]
     height = max(s.picture.height for s in chosen)
     x, places = 0.0, []
@@ -306,7 +403,9 @@ def paste(strips: list[Strip], order: list[int]) -> Image.Image:
             rows = slice(
                 max(before.top, strip.top), max(min(before.bottom, strip.bottom), max(before.top, strip.top) + 1)
             )
-            x += float(np.median(before.right[rows] - strip.left[rows])) * factor
+            x += (
+                float(np.median(before.right[rows] - strip.left[rows])) - max(_rim(before), 0.0) - max(_rim(strip), 0.0)
+            ) * factor
         places.append(x)
     least = min(place + float(s.left.min()) * factor for place, s in zip(places, chosen, strict=True))
     most = max(place + float(s.right.max() + 1) * factor for place, s in zip(places, chosen, strict=True))
@@ -317,9 +416,14 @@ def paste(strips: list[Strip], order: list[int]) -> Image.Image:
     return page
 
 
+def _rim(strip: Strip) -> float:
+    """Pixels beside an edge that the background shows through, and that are left out of the page."""
+    return 0.5 if strip.background else -0.5
+
+
 def _filled(strip: Strip) -> np.ndarray:
     """1 between the edges: print inside the strip is paper too."""
-    x = np.arange(strip.paper.shape[1])
+    x, rim = np.arange(strip.paper.shape[1]), _rim(strip)
     rows = np.arange(strip.paper.shape[0])[:, None]
-    between = (x >= strip.left[:, None] - 0.5) & (x <= strip.right[:, None] + 0.5)
+    between = (x >= strip.left[:, None] + rim) & (x <= strip.right[:, None] - rim)
     return (between & (rows >= strip.top) & (rows < strip.bottom)).astype(np.float64)
