@@ -29,6 +29,8 @@ _HOME = {
     "Grid": "structure.layouts",
     "Graph": "structure.layouts",
     "Solution": "solve.solution",
+    "match": "solve.match.front",
+    "Match": "solve.match.front",
     "Anneal": "temperature.schedules",
     "Constant": "temperature.schedules",
     "LinearInBeta": "temperature.schedules",
@@ -104,6 +106,8 @@ if TYPE_CHECKING:
     from .relaxations.ot4p import OT4P as OT4P
     from .relaxations.softsort import SoftSort as SoftSort
     from .relaxations.straight_through import StraightThrough as StraightThrough
+    from .solve.match.front import Match as Match
+    from .solve.match.front import match as match
     from .solve.solution import Solution as Solution
     from .structure import energies as energies
     from .structure import losses as losses

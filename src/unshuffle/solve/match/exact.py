@@ -1,0 +1,179 @@
+r"""Structure as distances that agree up to noise, for sets of points in the same units: one is the other, moved.
+
+Two pairs agree by $\exp(-(D^A_{ij} - D^B_{kl})^2 / 2\epsilon^2)$, less what chance would have it; the support of a placement is the
+sum over the other placements. The kernel is a sum over bumps along the axis of distances, $\sum_c b_c(x) b_c(y)$, so that the
+support costs a few products of matrices and not (m n)^2. The tolerance $\epsilon$ goes from the nearest distance, beyond which
+points cannot be told apart, down to the noise that the matched distances show.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ...operators.assignment import assign
+from ...watch import Watch
+from .found import Found
+from .slack import Slack
+from .starts import coarse, rotations
+
+REJECT = 0.7
+"""Share of a usual pair's support below which a pair is left out: its distances are then off by three standard deviations of the
+others' noise, in two dimensions."""
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """In units of the median nearest distance; the scores of a level run from the first beta to the last."""
+
+    coarse: float = 1.0
+    middle: float = 0.5
+    fine: float = 0.25
+    noise: float = 1.5
+    """Standard deviations of the noise that the last tolerance is."""
+    runs: int = 64
+    starts: int = 6
+    starts_of_groups: int = 2
+    soft: float = 8.0
+    most: int = 100
+    """Bumps at most: more do not fit the memory and time of a large set."""
+
+
+class Distances:
+    """The agreement of two distance matrices at one tolerance."""
+
+    def __init__(self, D1: Float[Tensor, "m m"], D2: Float[Tensor, "n n"], tolerance: float, most: int) -> None:
+        top = float(torch.maximum(D1.max(), D2.max()))
+        self.tolerance = max(tolerance, top / most, 1e-9)
+        centres = torch.arange(0, top + 2 * self.tolerance, self.tolerance)
+        self.B1, self.B2 = (self._bumps(D, centres) for D in (D1, D2))
+        m, n = len(D1), len(D2)
+        pairs = m * (m - 1) * n * (n - 1)
+        self.chance = min(0.99, float((self.B1.sum((1, 2)) * self.B2.sum((1, 2))).sum()) / max(pairs, 1))
+
+    def _bumps(self, D: Tensor, centres: Tensor) -> Tensor:
+        height = (2 / math.pi) ** 0.25  # equal distances agree by 1
+        return height * torch.exp(-(((D - centres[:, None, None]) / self.tolerance) ** 2)) * (1 - torch.eye(len(D)))
+
+    def support(self, P: Float[Tensor, "runs m n"]) -> Float[Tensor, "runs m n"]:
+        """How many of the others agree, beyond chance."""
+        agreeing = torch.zeros_like(P)
+        for a, b in zip(self.B1, self.B2, strict=True):
+            agreeing += a @ P @ b
+        others = P.sum((-1, -2), keepdim=True) - P.sum(-1, keepdim=True) - P.sum(-2, keepdim=True) + P
+        return (agreeing - self.chance * others) / (1 - self.chance)
+
+
+class Search:
+    """P with a price for being left out that is a share of what a placement is worth now."""
+
+    def __init__(self, reject: float, prior: Tensor | None, pull: Tensor | None, watch: Watch) -> None:
+        self.reject, self.prior, self.pull, self.watch = reject, prior, pull, watch
+
+    def level(
+        self, problem: Distances, P: Tensor, betas: tuple[float, float], steps: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """P, support and a usual pair's support after ``steps`` from the first beta to the last, in units of log n / support."""
+        project, (m, n) = Slack(*P.shape[-2:], reject=True), P.shape[-2:]
+        support = usual = P
+        for k in range(steps):
+            support, usual = self.supported(problem, P)
+            beta = betas[0] * (betas[1] / betas[0]) ** (k / max(steps - 1, 1)) * math.log(max(m, n) + 1)
+            P = self.projected(project, support, usual, beta)
+            best = int((P * support).sum((-1, -2)).argmax())
+            entropy = -float((P[best] * P[best].clamp_min(1e-12).log()).sum()) / m
+            if not self.watch(stage="distances", beta=beta, energy=-float(usual[best]), entropy=entropy):
+                break
+        return P, support, usual
+
+    def supported(self, problem: Distances, P: Tensor) -> tuple[Tensor, Float[Tensor, "runs"]]:
+        support = problem.support(P)
+        if self.prior is not None:
+            support = support + min(P.shape[-2:]) * self.prior
+        return support, ((P * support).sum((-1, -2)) / P.sum((-1, -2)).clamp_min(1e-9)).clamp_min(1e-3)
+
+    def projected(self, project: Slack, support: Tensor, usual: Tensor, beta: float, iterations: int = 10) -> Tensor:
+        scale = beta / support.amax((-1, -2)).clamp_min(1e-3)
+        scores = scale[:, None, None] * support
+        return project(scores if self.pull is None else scores + self.pull, scale * self.reject * usual / 2, iterations)
+
+
+def match_distances(
+    D1: Float[Tensor, "m m"],
+    D2: Float[Tensor, "n n"],
+    *,
+    prior: Tensor | None,
+    pull: Tensor | None,
+    reject: float | None,
+    generator: torch.Generator,
+    watch: Watch,
+    tolerances: Tolerances | None = None,
+) -> Found:
+    """From rotations of the groups to the points, from coarse to fine tolerance, and at last the noise itself."""
+    t = tolerances or Tolerances()
+    D1, D2 = D1.float(), D2.float()
+    share = REJECT if reject is None else reject
+    search, unit = Search(share, prior, pull, watch), _nearest(D1, D2)
+    P = _starts(D1, D2, search, t, generator)
+    P, support, usual = search.level(Distances(D1, D2, t.middle * unit, t.most), P, (3.0, 6.0), 6)
+    best = (P * support).sum((-1, -2)).argmax()
+    P, support, usual = P[best][None], support[best][None], usual[best][None]
+    if convincing(P, usual):
+        P, support, usual = search.level(Distances(D1, D2, t.fine * unit, t.most), P, (4.0, 20.0), 8)
+        noise = _noise(D1, D2, support[0], float(share * usual / 2))
+        last = Distances(D1, D2, min(t.noise * noise, t.fine * unit), t.most)
+        P, support, usual = search.level(last, P, (8.0, 20.0), 8)
+    beta = t.soft * math.log(max(P.shape[-2:]) + 1)
+    soft = search.projected(Slack(*P.shape[-2:], reject=True), support, usual, beta, 30)[0]
+    return Found(support[0] / float(usual), soft, share / 2, convincing(P, usual), (D1, D2))
+
+
+def convincing(P: Float[Tensor, "1 m n"], usual: Float[Tensor, "1"]) -> bool:
+    """Whether more than half of the distances between matched points agree, beyond chance."""
+    return float(usual) > 0.5 * max(float(P.sum()) - 1, 1.0)
+
+
+def counted(D: Float[Tensor, "n n"]) -> bool:
+    """Whether distances are counts, such as hops in a graph: fewer different ones than there are items. By chance they agree as
+    often as not, so that their agreement says nothing."""
+    return len(D) > 2 and len(D.unique()) - 1 < len(D)
+
+
+def _starts(D1: Tensor, D2: Tensor, search: Search, t: Tolerances, generator: torch.Generator) -> Tensor:
+    """The best of many rotations, found on groups where there are many points; and what is known beforehand, as one more."""
+    S1, S2 = -(D1**2), -(D2**2)
+    M1, M2, size = coarse(S1, S2)
+    d1, d2 = ((M @ D @ M.T).fill_diagonal_(0.0) for M, D in ((M1, D1), (M2, D2)))
+    P = Slack(len(M1), len(M2), reject=False)(rotations(M1 @ S1 @ M1.T, M2 @ S2 @ M2.T, t.runs, generator))
+    free = Search(search.reject, None, None, search.watch)
+    P, support, _ = free.level(Distances(d1, d2, t.coarse * _nearest(d1, d2), t.most), P, (1.0, 4.0), 8)
+    best = (P * support).sum((-1, -2)).topk(t.starts if size == 1 else t.starts_of_groups).indices
+    starts = size * (M1.T @ P[best] @ M2)
+    known = search.pull if search.pull is not None else search.prior
+    if known is None:
+        return starts
+    seeded = Slack(*known.shape, reject=False)((known * (1 if search.pull is not None else 10))[None])
+    return torch.cat([starts, seeded])
+
+
+def _nearest(D1: Tensor, D2: Tensor) -> float:
+    """Median distance to the nearest other point that is not in the same place."""
+    near = [torch.where(D > 0, D, torch.inf).min(1).values for D in (D1, D2)]
+    near = torch.cat(near)
+    near = near[near.isfinite()]
+    return float(near.median()) if len(near) else 1.0
+
+
+def _noise(D1: Tensor, D2: Tensor, support: Tensor, price: float) -> float:
+    """Standard deviation of the differences between matched distances, by their median."""
+    order = assign(support, reject=price)
+    places = (order >= 0).nonzero()[:, 0]
+    items = order[places]
+    if len(items) < 4:
+        return math.inf
+    apart = (D1[items][:, items] - D2[places][:, places]).abs()
+    return 1.4826 * float(apart[torch.triu(torch.ones_like(apart), 1) > 0].median())

@@ -1,0 +1,131 @@
+"""``match``: the front door for two sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ...compute.threads import small_steps
+from ...errors import whole
+from ...operators.assignment import assign
+from ...watch import Status, Step, Watch
+from ..checks import limit
+from . import checks
+from .exact import counted, match_distances
+from .found import Found
+from .local import match_neighbourhoods
+
+SMALL = 1000  # items: below, a step is too little work to share among threads
+PULL = 1e3
+"""Logarithm of how much likelier a known pair is than any other."""
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """Which item of A is which item of B, how sure, and who is left out."""
+
+    pairs: Int[Tensor, "k 2"]
+    """(item of A, item of B), by the item of A."""
+    soft: Float[Tensor, "m n"]
+    """Probability of each pair; what a row or a column lacks to one is the probability of being left out."""
+    confidence: Float[Tensor, "k"]
+    """One number in [0, 1] per pair, ``soft`` at the pair: the probability that just these two belong together."""
+    left_out: tuple[Int[Tensor, "a"], Int[Tensor, "b"]]
+    """Items of A and items of B that are in no pair."""
+    energy: float
+    """Mean squared difference between the structure of A and of B over all pairs of pairs; NaN with less than two pairs."""
+    structure: Literal["distances", "neighbourhoods"]
+    """What was compared: the distances themselves, or who shares neighbours with whom."""
+    seconds: float
+    status: Status
+    history: list[Step] = field(repr=False)
+
+    def __repr__(self) -> str:
+        m, n = self.soft.shape
+        out = " and ".join(str(len(who)) for who in self.left_out)
+        sure = f", median confidence {float(self.confidence.median()):.3f}" if len(self.pairs) else ": all left out"
+        return f"Match({len(self.pairs)} pairs of {m} and {n} items by {self.structure}, {out} left out{sure}, {self.status})"
+
+
+def match(
+    A: Tensor | Any,
+    B: Tensor | Any,
+    *,
+    distances: bool = False,
+    metric: Callable[[Tensor], Tensor] | None = None,
+    reject: float | None = None,
+    prior: Tensor | Any = None,
+    anchors: Tensor | Any = None,
+    seed: int = 0,
+    time_limit: float | None = None,
+    callback: Callable[[Step], object] | None = None,
+) -> Match:
+    """The correspondence between two sets that keeps their inner structure; nothing is known across them.
+
+    ``A`` (m x d) and ``B`` (n x e) are features, of any two numbers of columns; with ``distances`` they are distance matrices.
+    Features of up to three columns are coordinates, compared by Euclidean distance; of more, by correlation; ``metric`` is a
+    function from features to distances if neither fits. Where distances of both sets can be in the same units (coordinates,
+    ``distances``, a ``metric``) it is tried whether they agree up to noise; if less than half of them do, and for other features,
+    shared neighbours are compared instead.
+
+    ``reject`` in (0, 1) is the share of structure that must agree for a pair to be made. By default sets with agreeing distances
+    leave out what disagrees by more than three standard deviations of the noise among the others; with neighbourhoods only the
+    surplus of the larger set is left out. ``prior`` (m x n) are scores across the sets, 1 weighs as much as a pair whose whole
+    structure agrees. ``anchors`` (k x 2) are known pairs.
+
+    Examples:
+        >>> m = us.match(points, moved_points)
+        >>> m.pairs, m.confidence, m.left_out
+    """
+    D1, D2, comparable = checks.structures(A, B, distances, metric)
+    m, n = len(D1), len(D2)
+    known = checks.anchors(anchors, m, n)
+    options = {
+        "prior": checks.prior(prior, m, n),
+        "pull": _pull(known, m, n),
+        "reject": checks.share(reject),
+        "generator": torch.Generator().manual_seed(whole("seed", seed, 0)),
+    }
+    with Watch(limit(time_limit), callback) as watch, torch.no_grad(), small_steps(max(m, n) <= SMALL):
+        exact = comparable and not (counted(D1) or counted(D2))
+        found = match_distances(D1, D2, watch=watch, **options) if exact else None
+        if found is None or not (found.convincing or watch.stopped):
+            exact, found = False, match_neighbourhoods(D1, D2, watch=watch, **options)
+    return _told(found, options["pull"], exact, watch)
+
+
+def _pull(known: Tensor | None, m: int, n: int) -> Tensor | None:
+    if known is None:
+        return None
+    pull = torch.zeros(m, n)
+    pull[known[:, 0], known[:, 1]] = PULL
+    return pull
+
+
+def _told(found: Found, pull: Tensor | None, exact: bool, watch: Watch) -> Match:
+    scores = found.support if pull is None else found.support + pull
+    order = assign(scores, reject=found.reject)
+    places = (order >= 0).nonzero()[:, 0]
+    pairs = torch.stack([order[places], places], 1)
+    pairs = pairs[pairs[:, 0].argsort()]
+    outside = [torch.ones(count, dtype=torch.bool) for count in found.soft.shape]
+    outside[0][pairs[:, 0]] = False
+    outside[1][pairs[:, 1]] = False
+    (i, k), (SA, SB) = pairs.T, found.compared
+    squared = (SA[i][:, i] - SB[k][:, k]) ** 2
+    return Match(
+        pairs=pairs,
+        soft=found.soft,
+        confidence=found.soft[i, k].clamp(0, 1),
+        left_out=(outside[0].nonzero()[:, 0], outside[1].nonzero()[:, 0]),
+        energy=float(squared.mean()) if len(pairs) > 1 else float("nan"),
+        structure="distances" if exact else "neighbourhoods",
+        seconds=watch.seconds,
+        status=watch.status,
+        history=watch.history,
+    )

@@ -1,0 +1,288 @@
+"""Two sets matched by their inner structure: points that were moved, branches seen twice, what is known, what is left out."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import unshuffle as us
+from unshuffle.cli.common import build
+from unshuffle.solve.match.exact import Distances
+from unshuffle.solve.match.local import Neighbourhoods, shared_neighbours
+from unshuffle.solve.match.slack import Slack
+from unshuffle.solve.match.starts import groups
+
+
+def points(seed: int, n: int = 40, foreign: int = 8) -> tuple[np.ndarray, np.ndarray, list[list[int]]]:
+    """A set, the same set turned, mirrored, jittered and shuffled with strangers in both; and the true pairs."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, 2))
+    apart = np.linalg.norm(X[:, None] - X, axis=-1) + 9 * np.eye(n)
+    moved = X + 0.1 * apart.min(1).mean() * rng.normal(size=X.shape)
+    angle = rng.uniform(0, 2 * np.pi)
+    turn = np.array([[np.cos(angle), np.sin(angle)], [np.sin(angle), -np.cos(angle)]])
+    A = np.concatenate([X, rng.uniform(size=(foreign, 2))])
+    B = np.concatenate([moved, rng.uniform(size=(foreign, 2))])
+    order = rng.permutation(len(B))
+    place = np.argsort(order)
+    return A, B[order] @ turn + 5, [[k, int(place[k])] for k in range(n)]
+
+
+def branches(seed: int, n: int = 150) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Three branches of different sizes, seen through two nonlinear views of 8 and 13 columns."""
+    rng = np.random.default_rng(seed)
+    branch = np.repeat([0, 1, 2], [n // 2, n // 3, n - n // 2 - n // 3])
+    along = rng.uniform(0, 1, n) * np.array([2.0, 1.3, 0.8])[branch]
+    Z = 1.5 * np.eye(3)[branch] * along[:, None] + 0.8 * np.eye(3)[branch]
+    views = []
+    for columns in (8, 13):
+        W, V = rng.normal(size=(3, 60)), rng.normal(size=(60, columns))
+        X = np.cos(0.6 * Z @ W + rng.uniform(0, 6, 60)) @ V
+        views.append(X / X.std() + 0.05 * rng.normal(size=X.shape))
+    return views[0], views[1], branch
+
+
+def f1(found: us.Match, true: list[list[int]]) -> float:
+    right = len({tuple(p) for p in found.pairs.tolist()} & {tuple(p) for p in true})
+    return 2 * right / (len(found.pairs) + len(true))
+
+
+def test_moved_points_are_found_and_strangers_left_out():
+    scores = []
+    for seed in range(3):
+        A, B, true = points(seed)
+        found = us.match(A, B)
+        assert found.structure == "distances"
+        scores.append(f1(found, true))
+        out = [set(items.tolist()) for items in found.left_out]
+        assert out[0] == set(range(len(A))) - set(found.pairs[:, 0].tolist())
+        assert out[1] == set(range(len(B))) - set(found.pairs[:, 1].tolist())
+        assert found.confidence.shape == (len(found.pairs),)
+        assert float(found.soft.sum(1).max()) < 1.01
+    assert np.mean(scores) > 0.93, scores
+
+
+def test_the_same_points_are_matched_exactly_and_by_their_distances_too():
+    A, _, _ = points(5, n=30, foreign=0)
+    order = np.random.default_rng(0).permutation(30)
+    for found in (
+        us.match(A, A[order]),
+        us.match(np.linalg.norm(A[:, None] - A, axis=-1), torch.cdist(*2 * (torch.tensor(A[order]),)), distances=True),
+    ):
+        assert (order[found.pairs[:, 1]] == found.pairs[:, 0].numpy()).all()
+        assert len(found.pairs) == 30
+        assert found.energy < 1e-6
+        assert "30 pairs of 30 and 30 items by distances" in repr(found)
+
+
+def test_branches_seen_twice_are_aligned_and_the_seed_repeats():
+    A, B, branch = branches(0)
+    order = np.random.default_rng(1).permutation(len(B))
+    found = us.match(A, B[order], seed=3)
+    assert found.structure == "neighbourhoods"
+    assert (branch[found.pairs[:, 0]] == branch[order][found.pairs[:, 1]]).mean() > 0.9
+    # the barycentre of an item's row is nearer to its own other view than most others are
+    onto = (found.soft / found.soft.sum(1, keepdim=True)).double() @ torch.tensor(B[order])
+    apart = torch.cdist(onto, torch.tensor(B))
+    assert float((apart < apart.diag()[:, None]).double().mean()) < 0.15
+    again = us.match(A, B[order], seed=3)
+    assert torch.equal(found.soft, again.soft)
+    assert torch.equal(found.pairs, again.pairs)
+
+
+def test_more_items_than_places_leave_the_surplus_out():
+    A, B, _ = branches(2, n=90)
+    for found in (us.match(A, B[:70]), us.match(B[:70], A)):
+        assert len(found.pairs) == 70
+        assert sorted(len(items) for items in found.left_out) == [0, 20]
+
+
+def test_anchors_are_kept_and_break_a_symmetry():
+    """Two equal halves: structure cannot say which is which, one known pair can."""
+    rng = np.random.default_rng(0)
+    half = rng.uniform(size=(12, 2))
+    X = np.concatenate([half, half @ np.diag([-1.0, 1.0]) - [0.5, 0]])
+    for anchor, swapped in (((0, 0), False), ((0, 12), True)):
+        found = us.match(X, X, anchors=[anchor, (5, 17 if swapped else 5)])
+        true = [(k + 12) % 24 if swapped else k for k in range(24)]
+        assert [k for _, k in found.pairs.tolist()] == true
+
+
+def test_anchors_hold_in_neighbourhoods():
+    A, B, _ = branches(3, n=60)
+    wrong = [(0, 59), (7, 31)]
+    pairs = us.match(A, B, anchors=wrong).pairs.tolist()
+    assert all(list(pair) in pairs for pair in wrong)
+
+
+def test_a_prior_decides_what_structure_cannot():
+    square = np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]]) + 0.01 * np.random.default_rng(0).normal(size=(4, 2))
+    for turn in range(4):
+        to = [(k + turn) % 4 for k in range(4)]
+        prior = torch.zeros(4, 4)
+        prior[range(4), to] = 1.0
+        assert us.match(square, square, prior=prior).pairs[:, 1].tolist() == to
+
+
+@pytest.mark.parametrize("m", [1, 2, 3])
+@pytest.mark.parametrize("n", [1, 4])
+def test_tiny_sets_have_an_answer(m, n):
+    found = us.match(np.random.default_rng(0).uniform(size=(m, 5)), np.random.default_rng(1).uniform(size=(n, 7)))
+    assert len(found.pairs) == min(m, n)
+    assert found.soft.isfinite().all()
+    assert us.match([[0.0], [0.0]], [[1.0], [1.0]]).soft.isfinite().all()  # all in one place
+
+
+def test_all_left_out_is_an_answer():
+    A, B, _ = branches(1, n=60)
+    B = B[:, np.random.default_rng(0).permutation(13)] * 0 + np.random.default_rng(4).normal(size=B.shape)
+    found = us.match(A, B, reject=0.99)
+    assert len(found.pairs) == 0
+    assert [len(items) for items in found.left_out] == [60, 60]
+    assert math.isnan(found.energy)
+    assert "all left out" in repr(found)
+
+
+def test_a_limit_and_a_callback_stop_with_an_answer():
+    A, B, _ = branches(0)
+    stopped = us.match(A, B, callback=lambda step: False)
+    assert (stopped.status, len(stopped.pairs)) == ("interrupted", 150)
+    assert us.match(A, B, time_limit=0.0).status == "time limit"
+
+
+def test_slack_equals_the_padded_problem():
+    """Identical dummies: n of them as items, m as positions, a dummy with a dummy scores 0."""
+    L = torch.randn(1, 4, 6, generator=torch.Generator().manual_seed(0))
+    price = torch.tensor([0.3])
+    padded = torch.zeros(10, 10, dtype=torch.float64)
+    padded[:4, :6], padded[:4, 6:], padded[4:, :6] = L[0].double(), 0.3, 0.3
+    project = Slack(4, 6, reject=True)
+    for _ in range(10):
+        P = project(L, price, iterations=50)
+    assert torch.allclose(P[0].double(), us.sinkhorn(padded, iterations=500)[:4, :6], atol=1e-5)
+    surplus = Slack(4, 6, reject=False)(L, iterations=200)[0]
+    padded = torch.zeros(6, 6, dtype=torch.float64)
+    padded[:4] = L[0].double()
+    assert torch.allclose(surplus.double(), us.sinkhorn(padded, iterations=500)[:4], atol=1e-5)
+
+
+def test_bumps_are_the_kernel_of_agreement():
+    rng = torch.Generator().manual_seed(0)
+    X, Y, P = torch.rand(5, 2, generator=rng), torch.rand(6, 2, generator=rng), torch.rand(1, 5, 6, generator=rng)
+    D1, D2 = torch.cdist(X, X), torch.cdist(Y, Y)
+    problem = Distances(D1, D2, 0.1, 500)
+    agree = torch.exp(-((D1[:, None, :, None] - D2[None, :, None, :]) ** 2) / 0.02)
+    agree *= (1 - torch.eye(5))[:, None, :, None] * (1 - torch.eye(6))[None, :, None, :]
+    others = P.sum() - P.sum(2, keepdim=True) - P.sum(1, keepdim=True) + P
+    wanted = (torch.einsum("ikjl,jl->ik", agree, P[0]) - problem.chance * others[0]) / (1 - problem.chance)
+    assert torch.allclose(problem.support(P)[0], wanted, atol=5e-2)
+
+
+def test_support_is_the_gradient_of_the_mismatch():
+    rng = torch.Generator().manual_seed(0)
+    D1, D2 = (torch.cdist(X, X) for X in (torch.rand(12, 2, generator=rng), torch.rand(9, 2, generator=rng)))
+    problem = Neighbourhoods.of(D1.double(), D2.double(), None, None)
+    P = torch.rand(1, 12, 9, generator=rng, requires_grad=True)
+    apart = (problem.S1[:, None, :, None] - problem.S2[None, :, None, :]) ** 2
+    mismatch = torch.einsum("ikjl,ik,jl->", apart, P[0], P[0]) / problem.size
+    (gradient,) = torch.autograd.grad(mismatch, P)
+    assert torch.allclose(problem.support(P.detach()), -gradient / 2, atol=1e-3)
+
+
+def test_ties_count_in_part_and_groups_are_of_equal_size():
+    hops = torch.ones(6, 6, dtype=torch.float64).fill_diagonal_(0)  # everyone is everyone's neighbour
+    shared = shared_neighbours(hops, [3])
+    off = ~torch.eye(6, dtype=torch.bool)
+    assert torch.allclose(shared[off], shared[0, 1].expand(30))
+    means = groups(-torch.cdist(*2 * (torch.rand(50, 2),)), 8)
+    assert means.shape == (8, 50)
+    assert torch.allclose(means.sum(1), torch.ones(8))
+    assert {int(k) for k in (means > 0).sum(1)} <= {6, 7}
+
+
+GOOD = np.random.default_rng(0).uniform(size=(6, 2))
+NAN = GOOD.copy()
+NAN[2, 1] = np.nan
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: us.match(NAN, GOOD), "row 2, column 1 is nan"),
+        (lambda: us.match(GOOD, np.zeros((0, 2))), "B is empty"),
+        (lambda: us.match(GOOD, GOOD, distances=True), "square matrix of distances"),
+        (lambda: us.match(-np.ones((3, 3)), np.ones((3, 3)), distances=True), "must be distances"),
+        (lambda: us.match(GOOD, GOOD, anchors=[(0, 6)]), "item 6 of B, which has 6 items"),
+        (lambda: us.match(GOOD, GOOD, anchors=[(1, 0), (1, 2)]), "item 1 of A more than once"),
+        (lambda: us.match(GOOD, GOOD, anchors=[0, 1]), "k x 2"),
+        (lambda: us.match(GOOD, GOOD, anchors=[(0.5, 1)]), "whole numbers"),
+        (lambda: us.match(GOOD, GOOD, prior=np.zeros((6, 5))), "6 items of A x 6 items of B"),
+        (lambda: us.match(GOOD, GOOD, prior=np.full((6, 6), np.inf)), "finite"),
+        (lambda: us.match(GOOD, GOOD, reject=float("nan")), "reject"),
+        (lambda: us.match(GOOD, GOOD, reject=1.5), "reject"),
+        (lambda: us.match(GOOD, GOOD, distances=True, metric=lambda X: X), "nothing to make"),
+        (lambda: us.match("a", GOOD), "numbers"),
+        (lambda: us.match(GOOD, GOOD, seed=-1), "seed"),
+    ],
+)
+def test_bad_input_is_one_sentence(call, words):
+    with pytest.raises(us.BadInput, match=words) as error:
+        call()
+    assert str(error.value).count("\n") == 0
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(build("match"), ["match", *map(str, arguments)])
+
+
+@pytest.fixture
+def tables(tmp_path):
+    A, B, true = points(1, n=25, foreign=3)
+    for name, X in (("a", A), ("b", B)):
+        rows = "\n".join(f"{name}{k},{x},{y}" for k, (x, y) in enumerate(X.tolist()))
+        (tmp_path / f"{name}.csv").write_text(f"name,x,y\n{rows}\n")
+    return tmp_path / "a.csv", tmp_path / "b.csv", true
+
+
+def test_the_command_writes_pairs_left_out_a_picture_and_json(tables, tmp_path):
+    a, b, true = tables
+    (tmp_path / "known.csv").write_text(f"A,B\na{true[0][0]},b{true[0][1]}\n")
+    done = run(a, b, "--anchors", tmp_path / "known.csv", "--json", "--out", tmp_path / "o")
+    assert done.exit_code == 0, done.output
+    result = json.loads(done.stdout)
+    right = [pair for pair in result["pairs"] if pair in true]
+    assert len(right) > 20
+    assert true[0] in result["pairs"]
+    lines = (tmp_path / "o" / "pairs.csv").read_text().splitlines()
+    assert lines[0] == "A,B,confidence"
+    assert len(lines) == 1 + len(result["pairs"])
+    assert (tmp_path / "o" / "pairs.png").read_bytes()[:4] == b"\x89PNG"
+    out = (tmp_path / "o" / "left-out.csv").read_text().splitlines()
+    assert len(out) == 1 + 2 * 28 - 2 * len(result["pairs"])
+    told = run(a, b, "--out", tmp_path / "o").stdout
+    assert "A: 28 rows, 2 columns of numbers" in told
+    assert "pairs by distances" in told
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--anchors", "{}/strange.csv"], "'zz', which is no row of B"),
+        (["--anchors", "{}/a.csv"], "must have two columns"),
+        (["--prior", "{}/a.csv"], "prior must be scores of 28 items of A x 28 items of B"),
+        (["--distances"], "square matrix of distances"),
+        (["--drop", "height"], "no column 'height'"),
+        (["--reject", "2"], "reject"),
+    ],
+)
+def test_bad_tables_are_one_sentence_and_nothing_is_written(tables, tmp_path, more, words):
+    (tmp_path / "strange.csv").write_text("a1,b1\na2,zz\n")
+    done = run(*tables[:2], *(word.format(tmp_path) for word in more), "--out", tmp_path / "o")
+    assert done.exit_code == 2
+    assert words in " ".join(done.stderr.split())
+    assert not (tmp_path / "o").exists()
