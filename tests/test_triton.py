@@ -17,7 +17,10 @@ if os.environ.get("TRITON_INTERPRET") != "1":
 
 import triton
 import triton.language as tl
+from torch._subclasses.fake_tensor import FakeTensorMode
 
+import unshuffle as us
+from unshuffle.operators._sinkhorn import engine
 from unshuffle.operators._sinkhorn.engine import perturbed_sinkhorn
 from unshuffle.operators._sinkhorn.in_triton import entries, launch, trust
 from unshuffle.operators._sinkhorn.noise import SILENT, Noise, gumbel, rows_at_once
@@ -164,3 +167,58 @@ def test_compiles_ahead_of_time(target, tmp_path):
     lines = done.stdout.splitlines()
     assert len(lines) == 13
     assert all(int(line.split()[-1]) > 1000 for line in lines)
+
+
+@pytest.fixture
+def triton_for_all(monkeypatch):
+    """As on a GPU, but on the CPU."""
+    monkeypatch.setattr(engine, "choose", lambda *_: ("triton", "as asked"))
+
+
+def test_operators_through_triton(triton_for_all, monkeypatch):
+    scores = scores_of(6, 3, masked=True)
+    inputs = [scores.requires_grad_(), (0.5 + torch.rand(3, 6, 6)).requires_grad_()]
+
+    def run() -> tuple[Tensor, ...]:
+        P = us.gumbel_sinkhorn(*inputs, samples=2, noise=0.5, iterations=4, generator=torch.Generator().manual_seed(1))
+        return P.detach(), *torch.autograd.grad(P.square().sum(), inputs)
+
+    found = run()
+    monkeypatch.undo()
+    for ours, theirs in zip(found, run(), strict=True):
+        assert (ours - theirs).abs().max() < 1e-5
+
+
+def test_second_derivatives_go_through_the_plain_loop(triton_for_all, monkeypatch):
+    scores, weights = scores_of(5, 2).requires_grad_(), torch.randn(2, 5, 5)
+
+    def run() -> Tensor:
+        (gradient,) = torch.autograd.grad((us.sinkhorn(scores, 3) * weights).sum(), scores, create_graph=True)
+        return torch.autograd.grad(gradient.square().sum(), scores)[0]
+
+    found = run()
+    monkeypatch.undo()
+    assert (found - run()).abs().max() < 1e-4 * found.abs().max()
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore:Anomaly Detection")
+def test_values_are_looked_at_when_anomalies_are_asked_for(triton_for_all):
+    scores = scores_of(4, 2)
+    scores[1, 2, 3] = torch.nan
+    assert us.sinkhorn(scores)[0].isfinite().all()
+    with torch.autograd.detect_anomaly(), pytest.raises(us.BadInput, match="row 2, column 3 of matrix 1 is NaN"):
+        us.sinkhorn(scores)
+    scores[1, 2] = -torch.inf
+    with torch.autograd.detect_anomaly(), pytest.raises(us.BadInput, match="row 2 of matrix 1"):
+        us.sinkhorn(scores)
+
+
+def test_nothing_waits_for_the_device(monkeypatch):
+    """On tensors that stand for others every look at a value raises; the kernels themselves are left out."""
+    monkeypatch.setattr(launch, "_run", lambda *_, **__: None)
+    with FakeTensorMode():
+        for n in (10, 200):
+            scores, beta = torch.empty(3, n, n), torch.empty(3, 1, 1)
+            P, potentials = launch.forward(scores, beta, 2, STREAM, 4)
+            to_scores, to_beta = launch.backward(scores, beta, 2, STREAM, potentials, P, True)
+            assert (to_scores.shape, to_beta.shape) == (scores.shape, beta.shape)  # pyright: ignore[reportOptionalMemberAccess]

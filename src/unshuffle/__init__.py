@@ -24,6 +24,7 @@ _HOME = {
     "entropy": "operators.permutation",
     "marginal_error": "operators.permutation",
     "kendall_tau": "operators.permutation",
+    "backends": "operators.backends",
     "Path": "structure.layouts",
     "Cycle": "structure.layouts",
     "Grid": "structure.layouts",
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
     from .learn.predict import Prediction as Prediction
     from .learn.predict import predict as predict
     from .operators.assignment import assign as assign
+    from .operators.backends import backends as backends
     from .operators.gumbel import gumbel_sinkhorn as gumbel_sinkhorn
     from .operators.permutation import entropy as entropy
     from .operators.permutation import inverse as inverse

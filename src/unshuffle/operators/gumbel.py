@@ -80,7 +80,8 @@ def _place(scores: Tensor, share: tuple[int, int] | None) -> tuple[int, int]:
 def as_beta(beta: float | Tensor, scores: Tensor) -> Tensor:
     """beta as a tensor that broadcasts to the scores; positive and finite where that is free to check."""
     if not isinstance(beta, Tensor):
-        return scores.new_tensor(number("beta (the inverse temperature)", beta, above=0))
+        value = number("beta (the inverse temperature)", beta, above=0)
+        return scores.new_full((), value)  # filled where it is: new_tensor would copy, and wait for a GPU
     try:
         fits = torch.broadcast_shapes(beta.shape, scores.shape) == scores.shape
     except RuntimeError:

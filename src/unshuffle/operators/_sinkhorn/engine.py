@@ -1,4 +1,4 @@
-"""Chooses how Sinkhorn is computed: the numba kernels on a CPU, torch elsewhere, and in graphs and transforms what those can take."""
+"""Sinkhorn by the backend that ``operators.backends`` chooses, and in graphs and transforms by what those can take."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch import Tensor
 from ...compute.jit import have_numba
 from ...compute.transforms import symbolic
 from ...errors import BadInput
+from ..backends import choose
 from .checks import check_feasible, check_finite
 from .in_torch import Perturb, TorchSinkhorn, perturbed, plain_sinkhorn
 from .noise import SILENT, Noise
@@ -32,11 +33,33 @@ def perturbed_sinkhorn(
     if scores.numel() == 0:
         return scores.expand(scores.shape if samples is None else (samples, *scores.shape))
     asked = (scores, beta, samples, noise, iterations, tolerance)
-    if have_numba and scores.device.type in ("cpu", "meta"):
-        return through_operation(*asked) if symbolic(scores, beta) else KernelSinkhorn.apply(*asked)  # pyright: ignore[reportReturnType]
-    if torch.compiler.is_compiling():
-        return _through_torch(*asked)
-    return _plainly(*asked) if symbolic(scores, beta) else _through_torch_checked(*asked)
+    if symbolic(scores, beta):
+        if have_numba and scores.device.type in ("cpu", "meta"):
+            return through_operation(*asked)
+        return _through_torch(*asked) if torch.compiler.is_compiling() else _plainly(*asked)
+    backend, _ = choose(scores.device, scores.dtype, scores.shape[-1])
+    if backend == "numba":
+        return KernelSinkhorn.apply(*asked)  # pyright: ignore[reportReturnType]
+    if backend == "triton" and tolerance is None:  # to stop by a tolerance, the host has to look
+        return _through_triton(scores, beta, samples, noise, iterations)
+    return _through_torch_checked(*asked)
+
+
+def _through_triton(
+    scores: Tensor, beta: Tensor | None, samples: int | None, noise: Noise, iterations: int
+) -> Tensor:  # fmt: skip
+    """Without a look at the values, for which the host would have to wait; torch.autograd.detect_anomaly() asks for it."""
+    from .in_triton.autograd import TritonSinkhorn
+
+    looked_at = torch.is_anomaly_enabled()
+    if looked_at:
+        check_finite(scores, "Scores")
+        if beta is not None:
+            check_finite(beta, "beta")
+    soft: Tensor = TritonSinkhorn.apply(scores, beta, samples, noise, iterations)  # pyright: ignore[reportAssignmentType]
+    if looked_at:
+        check_feasible(scores, soft)
+    return soft
 
 
 def _through_torch(

@@ -12,10 +12,10 @@ import torch
 import triton
 from torch import Tensor
 
+from ...backends import LARGEST_WHOLE
 from ..noise import Noise, rows_at_once
 from . import tiled, whole
 
-LARGEST_WHOLE = 128
 PER_PROGRAM = 1024  # entries at least: small matrices share a program
 PER_THREAD = 8  # entries of L: with more, the gradient of 64 x 64 no longer fits into the registers
 MOST_THREADS = 1024
