@@ -27,11 +27,12 @@ class TritonSinkhorn(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         scores, beta, potentials = ctx.saved_tensors
+        samples, noise = ctx.settings
         if torch.is_grad_enabled():  # a second derivative is wanted: differentiate the plain loop
             with torch.enable_grad():
-                shape, noise = grads[0].shape, ctx.settings[1]
+                shape = grads[0].shape
                 logits = scores.expand(shape) if beta is None else Perturb.apply(scores, beta, shape, noise)
             found = second_order([scores, beta], logits, potentials.shape[1] // 2, grads[0], None)
         else:
-            found = launch.backward(scores, beta, *ctx.settings, potentials, grads[0], ctx.needs_input_grad[1])
+            found = launch.backward(scores, beta, samples, noise, potentials, grads[0], ctx.needs_input_grad[1])
         return *found, None, None, None
