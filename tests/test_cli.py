@@ -148,7 +148,8 @@ def good_call(command: str, folder: Path) -> list[str]:
 def test_every_command_pipes_and_can_be_quiet(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
-        "unshuffle.cli.bench.collect", lambda *_: {k: [] for k in ("speed", "step", "memory", "growth", "first")}
+        "unshuffle.cli.bench.collect",
+        lambda *_: {k: [] for k in ("speed", "scores", "step", "middle", "tour", "memory", "growth", "first")},
     )
     monkeypatch.setattr("unshuffle.cli.demo.jigsaw", lambda photo, **given: jigsaw(photo, **{**given, "grid": "4x3"}))
     call = good_call(command, tmp_path)

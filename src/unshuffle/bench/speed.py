@@ -14,9 +14,19 @@ from torch import Tensor
 from ..operators._sinkhorn.in_torch import plain_sinkhorn
 from ..operators.sinkhorn import sinkhorn
 from .timing import fastest
+from .trained import STEPS
+from .trained import scores as trained_scores
 
 CASES = ((256, 10, 10), (256, 50, 10), (256, 100, 10), (64, 300, 10), (8, 500, 50), (4, 1000, 50))
 TO_REACH = (10, 15, 20, 25, 30, 30)
+TINY = ((65_536, 4, 20), (16_384, 8, 20))
+# batch, n, T, lowest number to sort, steps of training
+TRAINED = tuple(
+    (batch, n, 10, low, steps)
+    for batch, n in ((128, 50), (32, 100), (8, 300))
+    for low in (0.0, 10.0)
+    for steps in STEPS.values()
+)
 
 
 @dataclass(frozen=True)
@@ -30,6 +40,9 @@ class Speed:
     plain: float
     pot: float | None
     pygmtools: float | None
+    scores: str = "random"
+    spread: float = 0.0  # from the lowest score to the highest
+    easy: float | None = None  # ours, for random scores of the same shape
 
     @property
     def ratio(self) -> float:
@@ -66,6 +79,7 @@ def peers(iterations: int) -> dict[str, Callable[[Tensor], Tensor]]:
 
 
 def measure(batch: int, n: int, iterations: int, seconds: float = 1.0) -> Speed:
+    """Random scores, against the plain loop and the peers."""
     generator = torch.Generator().manual_seed(n)
     scores = torch.randn(batch, n, n, generator=generator).requires_grad_()
     weights = torch.randn(batch, n, n, generator=generator)
@@ -77,6 +91,31 @@ def measure(batch: int, n: int, iterations: int, seconds: float = 1.0) -> Speed:
     best = fastest({name: there_and_back(f, scores, weights) for name, f in rivals.items()}, seconds)
     ms = {name: 1e3 * value for name, value in best.items()}
     return Speed(batch, n, iterations, ms["ours"], ms["plain"], ms.get("pot"), ms.get("pygmtools"))
+
+
+def measure_tiny(batch: int, n: int, iterations: int, seconds: float = 1.0) -> Speed:
+    """Tens of thousands of tiny random matrices, against the plain loop."""
+    scores = torch.randn(batch, n, n, generator=torch.Generator().manual_seed(n))
+    return _against_the_loop(scores, iterations, seconds, "random")
+
+
+def measure_trained(batch: int, n: int, iterations: int, low: float, steps: int, seconds: float = 1.0) -> Speed:
+    """Scores of a network after ``steps`` of learning to sort numbers from [low, low + 1], see `trained`."""
+    name = f"[{low:.0f}, {low + 1:.0f}], {steps} steps"
+    return _against_the_loop(trained_scores(batch, n, low, steps), iterations, seconds, name, easy=True)
+
+
+def _against_the_loop(scores: Tensor, iterations: int, seconds: float, name: str, easy: bool = False) -> Speed:
+    batch, n, _ = scores.shape
+    generator = torch.Generator().manual_seed(n)
+    weights, random = torch.randn(2, batch, n, n, generator=generator)
+    ours, plain = (lambda s: sinkhorn(s, iterations)), (lambda s: plain_sinkhorn(s, iterations))
+    runs = {name: there_and_back(f, scores.requires_grad_(), weights) for name, f in (("ours", ours), ("plain", plain))}
+    if easy:
+        runs["easy"] = there_and_back(ours, random.requires_grad_(), weights)
+    ms = {name: 1e3 * value for name, value in fastest(runs, seconds).items()}
+    spread = float(scores.detach().max() - scores.detach().min())
+    return Speed(batch, n, iterations, ms["ours"], ms["plain"], None, None, name, spread, ms.get("easy"))
 
 
 @dataclass(frozen=True)
@@ -104,13 +143,17 @@ def growth(n: int, iterations: int = 10) -> Growth:
     weights = torch.randn(batch, n, n, generator=generator)
     run = there_and_back(lambda s: sinkhorn(s, iterations), scores, weights)
     seconds = fastest({"ours": run}, 0.5)["ours"]
-    entries = batch * n * n
+    bound, limit = roofline(batch, n, iterations)
+    return Growth(n, batch, 1e3 * seconds, 1e9 * seconds / (batch * n * n * iterations), bound / seconds, limit)
+
+
+def roofline(batch: int, n: int, iterations: int) -> tuple[float, str]:
+    """Seconds that forward + backward take at best, and what limits them."""
+    threads, entries = torch.get_num_threads(), batch * n * n
     by_flops = entries * iterations * 12 / peak_flops()
     by_cache = entries * iterations * 2 * 4 / (threads * read_rate(n * n))
     by_memory = entries * 5 * 4 / (threads * read_rate(64_000_000 // 4))
-    bound = max(by_flops, by_cache + by_memory)
-    limit = "multiply-adds" if by_flops > by_cache + by_memory else "reading"
-    return Growth(n, batch, 1e3 * seconds, 1e9 * seconds / (entries * iterations), bound / seconds, limit)
+    return max(by_flops, by_cache + by_memory), "multiply-adds" if by_flops > by_cache + by_memory else "reading"
 
 
 def peak_flops() -> float:

@@ -1,4 +1,4 @@
-"""One whole training step of the paper's sorting task with adaptive temperature: ours against the plain way."""
+"""One whole training step of the paper's sorting with adaptive temperature, and of its tours: ours against the plain way."""
 
 from __future__ import annotations
 
@@ -13,15 +13,19 @@ from torch import Tensor, nn
 from ..networks import ItemScorer
 from ..operators._sinkhorn.in_torch import plain_sinkhorn
 from ..operators.permutation import reorder
+from ..recipes.tour import Tour
 from ..relaxations.gumbel_sinkhorn import GumbelSinkhorn
 from ..structure.losses import monotone
 from ..temperature.local import LocalTemperature
 from ..temperature.schedules import Constant
 from .memory import peak_during
 from .timing import fastest
+from .trained import STEPS, network
 
 SAMPLES, BETA, THRESHOLD, BOOST = 5, 1.0, 0.7, 0.1
 CASES = ((256, 50), (256, 100), (64, 300))
+TOUR_BETA, TOUR_ITERATIONS = 5.0, 50  # the paper's, at the end of its schedule
+TOUR_BATCH = 16  # of the paper's 128: the plain way needs 100 matrices of memory for each of 8 samples
 
 
 @dataclass(frozen=True)
@@ -33,8 +37,8 @@ class Step:
     ours: float
     plain: float
     ours_global: float
-    ours_peak: float | None  # megabytes that the process grows by in a step
-    plain_peak: float | None
+    ours_peak: float | None = None  # megabytes that the process grows by in a step
+    plain_peak: float | None = None
 
     @property
     def ratio(self) -> float:
@@ -51,6 +55,52 @@ def measure(batch: int, n: int, seconds: float = 2.0) -> Step:
     ways = losses()
     best = fastest({name: training_step(loss, items, n) for name, loss in ways.items()}, seconds)
     return Step(batch, n, *(1e3 * best[name] for name in ways), *(peak(way, batch, n) for way in ("ours", "plain")))
+
+
+def measure_middle(batch: int, n: int, seconds: float = 2.0) -> Step:
+    """The same for numbers from [10, 11], in the middle of a training instead of at its start."""
+    items = 10 + torch.rand(batch, n, 1, generator=torch.Generator().manual_seed(n))
+    begin = network(n, 10.0, STEPS["late"]).state_dict()
+    best = fastest({name: training_step(loss, items, n, begin) for name, loss in losses().items()}, seconds)
+    return Step(batch, n, *(1e3 * best[name] for name in losses()))
+
+
+@dataclass(frozen=True)
+class TourStep:
+    """Milliseconds of a step of the paper's tours; of ours, how much is loss and backward."""
+
+    batch: int
+    n: int
+    ours: float
+    loss_and_backward: float
+    plain: float
+
+    @property
+    def ratio(self) -> float:
+        return self.plain / self.ours
+
+
+def measure_tours(batch: int = TOUR_BATCH, n: int = 100, seconds: float = 2.0) -> TourStep:
+    """Eight samples, T = 50, at the last temperature of the schedule."""
+    recipe = Tour.paper(n, batch=batch)
+    torch.manual_seed(0)
+    scorer, loss, relax = recipe.network(), recipe.loss, recipe.relax
+    cities = torch.rand(batch, n, 2, generator=torch.Generator().manual_seed(n))
+    soft = relax(scorer(cities), samples=recipe.samples, epoch=recipe.epochs)
+
+    def ours() -> None:
+        loss(relax(scorer(cities), samples=recipe.samples, epoch=recipe.epochs), cities).mean().backward()
+
+    def plain() -> None:
+        scores = scorer(cities).expand(recipe.samples, batch, n, n)
+        noise = -torch.log(-torch.log(torch.rand_like(scores).clamp(1e-20, 1 - 1e-7)))
+        loss(plain_sinkhorn(TOUR_BETA * (scores + noise), TOUR_ITERATIONS), cities).mean().backward()
+
+    def end_of_ours() -> None:
+        loss(soft, cities).mean().backward(retain_graph=True)
+
+    best = fastest({"ours": ours, "end": end_of_ours, "plain": plain}, seconds)
+    return TourStep(batch, n, 1e3 * best["ours"], 1e3 * best["end"], 1e3 * best["plain"])
 
 
 def losses() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
@@ -76,16 +126,20 @@ def growth(way: str, batch: int, n: int) -> float:
     return peak_during(training_step(loss, torch.rand(batch, n, 1), n)) / 1e6
 
 
-def training_step(loss: Callable[[Tensor, Tensor], Tensor], items: Tensor, n: int) -> Callable[[], object]:
-    """Network, loss, backward, clipping, Adam: what the paper does to one batch."""
+def training_step(
+    loss: Callable[[Tensor, Tensor], Tensor], items: Tensor, n: int, begin: dict[str, Tensor] | None = None
+) -> Callable[[], object]:
+    """Network, loss, backward, clipping, Adam: what the paper does to one batch; from the weights ``begin``, else fresh ones."""
     torch.manual_seed(0)
-    network = ItemScorer(n)
-    optimiser = torch.optim.Adam(network.parameters(), 5e-4)
+    scorer = ItemScorer(n)
+    if begin is not None:
+        scorer.load_state_dict(begin)
+    optimiser = torch.optim.Adam(scorer.parameters(), 5e-4)
 
     def step() -> None:
         optimiser.zero_grad()
-        loss(network(items), items).backward()
-        nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        loss(scorer(items), items).backward()
+        nn.utils.clip_grad_norm_(scorer.parameters(), 1.0)
         optimiser.step()
 
     return step

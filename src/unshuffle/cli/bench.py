@@ -19,6 +19,8 @@ from .common import Json, Out, Quiet, harmless, json_text, png_of, write_togethe
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from ..bench.speed import Speed
+
 Quick = Annotated[bool, typer.Option("--quick", help="Small sizes only: half a minute instead of several.")]
 
 
@@ -27,8 +29,9 @@ def bench(
 ) -> None:
     """Measure speed and memory of the Sinkhorn operator on this machine.
 
-    Forward + backward against autograd through the plain log-space loop (and POT and pygmtools, if installed), a whole training
-    step, peak memory, growth with n, and the first call. Prints tables; saves bench.json and bench.png.
+    Forward + backward against autograd through the plain log-space loop (and POT and pygmtools, if installed), also on scores of
+    a network in training and on tiny matrices; whole training steps, peak memory, growth with n, and the first call.
+    Prints tables; saves bench.json and bench.png.
 
     Example: unshuffle bench --out results/bench
     """
@@ -63,16 +66,31 @@ def collect(quick: bool, console: Console) -> dict[str, Any]:
     from ..compute.jit import have_numba
 
     seconds = 0.1 if quick else 2.0
+    _tell_if_busy(console, os.cpu_count() or 1)
     with console.status("") as status:
         rows = []
         for case in speed.CASES[:2] if quick else speed.CASES:
             status.update(f"forward + backward, {case}")
             rows.append(speed.measure(*case, seconds=seconds).as_dict())
+        others = []
+        for case in ((4096, 4, 20),) if quick else speed.TINY:
+            status.update(f"tiny matrices, {case}")
+            others.append(_with_roofline(speed.measure_tiny(*case, seconds=seconds)))
+        for case in ((16, 50, 10, 10.0, 20),) if quick else speed.TRAINED:
+            status.update(f"scores of a network in training, {case}")
+            others.append(_with_roofline(speed.measure_trained(*case, seconds=seconds)))
         steps = []
         for case in ((64, 50),) if quick else step.CASES:
             status.update(f"training step, {case}")
             found = step.measure(*case, seconds=2 * seconds)
             steps.append(asdict(found) | {"ratio": found.ratio, "overhead": found.overhead})
+        middles = []
+        for case in ((16, 50),) if quick else step.CASES:
+            status.update(f"training step in the middle of a training, {case}")
+            middle = step.measure_middle(*case, seconds=2 * seconds)
+            middles.append(asdict(middle) | {"ratio": middle.ratio, "overhead": middle.overhead})
+        status.update("training step of the paper's tours")
+        tour = step.measure_tours(2, 20, seconds) if quick else step.measure_tours(seconds=2 * seconds)
         peaks = []
         for iterations in () if sys.platform != "linux" else (10, 100) if quick else (10, 100, 1000):
             status.update(f"memory, T = {iterations}")
@@ -88,11 +106,30 @@ def collect(quick: bool, console: Console) -> dict[str, Any]:
     return {
         "machine": machine | versions,
         "speed": rows,
+        "scores": others,
         "step": steps,
+        "middle": middles,
+        "tour": [asdict(tour) | {"ratio": tour.ratio}],
         "memory": peaks,
         "growth": growths,
         "first": first,
     }
+
+
+def _with_roofline(found: Speed) -> dict[str, Any]:
+    from ..bench.speed import roofline
+
+    bound, limit = roofline(found.batch, found.n, found.iterations)
+    return found.as_dict() | {"share_of_roofline": 1e3 * bound / found.ours, "limited_by": limit}
+
+
+def _tell_if_busy(console: Console, cores: int) -> None:
+    """Ratios survive other people's work, milliseconds do not."""
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    if load > 0.5 * cores:
+        console.print(
+            f"This machine is busy (load {load:.1f} on {cores} cores): trust the ratios, not the milliseconds."
+        )
 
 
 def tables(results: dict[str, Any]) -> list[Table]:
@@ -104,17 +141,36 @@ def tables(results: dict[str, Any]) -> list[Table]:
         others = ("-" if r[k] is None else f"{r[k]:.1f}" for k in ("pot", "pygmtools"))
         name = f"{r['batch']}x{r['n']}, {r['iterations']}"
         speeds.add_row(name, f"{r['ours']:.2f}", f"{r['plain']:.1f}", f"{r['ratio']:.1f}", *others)
+    others = _table("Tiny matrices, and scores of a network in training; milliseconds", "batch x n, T", "scores", "spread", "ours",
+                    "plain loop", "times faster", "times random", "roofline")  # fmt: skip
+    for r in results["scores"]:
+        others.add_row(
+            f"{r['batch']}x{r['n']}, {r['iterations']}",
+            r["scores"],
+            f"{r['spread']:.0f}",
+            f"{r['ours']:.2f}",
+            f"{r['plain']:.1f}",
+            f"{r['ratio']:.1f}",
+            "-" if r["easy"] is None else f"{r['ours'] / r['easy']:.2f}",
+            f"{100 * r['share_of_roofline']:.0f} %",
+        )
     steps = _table("A training step (sorting, 5 samples, adaptive), milliseconds", "batch x n", "ours", "plain way", "times faster",
                    "controller adds", "MB", "plain MB")  # fmt: skip
-    for r in results["step"]:
+    for r in results["step"] + results["middle"]:
+        middle = "" if r in results["step"] else ", from [10, 11], in the middle"
         steps.add_row(
-            f"{r['batch']}x{r['n']}",
+            f"{r['batch']}x{r['n']}{middle}",
             f"{r['ours']:.1f}",
             f"{r['plain']:.1f}",
             f"{r['ratio']:.1f}",
             f"{100 * r['overhead']:.0f} %",
             *("-" if r[k] is None else f"{r[k]:.0f}" for k in ("ours_peak", "plain_peak")),
         )
+    tours = _table("A training step of the paper's tours (8 samples, T = 50), milliseconds", "batch x n", "ours",
+                   "of it loss and backward", "plain way", "times faster")  # fmt: skip
+    for r in results["tour"]:
+        each = (f"{r[k]:.0f}" for k in ("ours", "loss_and_backward", "plain"))
+        tours.add_row(f"{r['batch']}x{r['n']}", *each, f"{r['ratio']:.1f}")
     peaks = _table("Peak memory beyond input, output and gradient, in matrices per batch entry",
                    "T", "ours", "of it vectors", "plain loop")  # fmt: skip
     for r in results["memory"]:
@@ -133,10 +189,10 @@ def tables(results: dict[str, Any]) -> list[Table]:
             r["limited_by"],
         )
     if not results["first"]:
-        return [speeds, steps, peaks, growth]
+        return [speeds, others, steps, tours, peaks, growth]
     first = _table("Seconds", "import", "first call, nothing compiled yet", "first call of the next process")
     first.add_row(*(f"{results['first'][k]:.1f}" for k in ("import", "first_process", "second_process")))
-    return [speeds, steps, peaks, growth, first]
+    return [speeds, others, steps, tours, peaks, growth, first]
 
 
 def _table(title: str, *columns: str) -> Table:
