@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Literal
 
-from .errors import function
+from .errors import function, number
 
 Status = Literal["finished", "time limit", "interrupted"]
 
@@ -58,7 +58,9 @@ class Watch:
         """``keep`` is the share of the time that the loops leave to what comes after them; see `rest`."""
         if callback is not None:
             function("callback", callback, "lambda step: print(step.energy)")
-        self.time_limit = time_limit
+        self.time_limit = (
+            None if time_limit in (None, math.inf) else number("time_limit (in seconds)", time_limit, least=0)
+        )
         self.callback = callback
         self.keep = keep
         self.history: list[Step] = []

@@ -29,7 +29,7 @@ TOUR_BATCH = 16  # of the paper's 128: the plain way needs 100 matrices of memor
 
 
 @dataclass(frozen=True)
-class Step:
+class StepTime:
     """Milliseconds of a step: ours, the plain way, and ours without adaptation; and peak memory."""
 
     batch: int
@@ -50,11 +50,11 @@ class Step:
         return self.ours / self.ours_global - 1
 
 
-def measure(batch: int, n: int, seconds: float = 2.0) -> Step:
+def measure(batch: int, n: int, seconds: float = 2.0) -> StepTime:
     items = torch.rand(batch, n, 1)
     ways = losses()
     best = fastest({name: training_step(loss, items, n) for name, loss in ways.items()}, seconds)
-    return Step(batch, n, *(1e3 * best[name] for name in ways), *(peak(way, batch, n) for way in ("ours", "plain")))
+    return StepTime(batch, n, *(1e3 * best[name] for name in ways), *(peak(way, batch, n) for way in ("ours", "plain")))
 
 
 def measure_middle(batch: int, n: int, seconds: float = 2.0) -> Step:

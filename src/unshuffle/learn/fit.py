@@ -12,7 +12,6 @@ from torch import nn
 
 from ..errors import BadInput, function, shown, whole
 from ..relaxations.protocol import Relaxation
-from ..solve.checks import limit
 from ..watch import Status, Watch
 from .batches import Batches, by_epoch, in_turn
 from .descent import Descent
@@ -85,7 +84,7 @@ def fit(
     settings = {"epochs": epochs, "samples": samples, "batch": batch, "seed": seed}
     settings |= {"relax": _lasting(relax), "descent": _lasting(descent), **(about or {})}
     # the network comes back in evaluation, the relaxation as it was: it is a value that others may use
-    with joined(device) as team, Watch(limit(time_limit), None) as watch, modes_kept(relax):
+    with joined(device) as team, Watch(time_limit, None) as watch, modes_kept(relax):
         loop = Loop(
             team=team,
             learner=Learner(network, relax, loss).to(team.device),

@@ -51,5 +51,5 @@ def solve(
 
     method, given, n = method_for(problem, cost, items)
     options = {"allowed": allowed, "init": init, "runs": runs, "seed": seed, "polish": polish}
-    with Watch(checks.limit(time_limit), callback, keep=FOR_POLISH if polish else 0.0) as watch:
+    with Watch(time_limit, callback, keep=FOR_POLISH if polish else 0.0) as watch:
         return solved(method, problem, given, n, watch, **options)

@@ -19,7 +19,7 @@ from ..operators.assignment import assign
 from ..watch import Watch
 from .warm import WarmState, warm_step
 
-Field = Callable[[Float[Tensor, "runs rows columns"], float], Float[Tensor, "runs rows columns"]]
+MeanField = Callable[[Float[Tensor, "runs rows columns"], float], Float[Tensor, "runs rows columns"]]
 """From the soft assignments and beta to dE/dP - gamma P (the gradient to descend along, self-amplification included)."""
 
 
@@ -45,7 +45,7 @@ class Pace:
 
 def anneal(
     state: WarmState,
-    field: Field,
+    field: MeanField,
     log_beta: float,
     *,
     pace: Pace,
@@ -124,7 +124,7 @@ def scattered(
 VAGUE = 1.2  # times as pure as uniform: items of such scores could be anywhere
 
 
-def matching_beta(state: WarmState, field: Field, low: float, span: float = 9.0) -> float:
+def matching_beta(state: WarmState, field: MeanField, low: float, span: float = 9.0) -> float:
     """The log beta at which one step keeps the purity of ``state``: where to start from given scores; not below ``low``.
 
     Scores that say nothing begin there: only a cold step keeps noise as sharp as it is, and would freeze it.

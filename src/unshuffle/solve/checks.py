@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..errors import BadInput, number, whole
+from ..errors import BadInput, whole
 from ..operators.assignment import why_infeasible
 from ..shapes import numbers
 
@@ -89,9 +88,3 @@ def start(init: Any, n: int) -> Tensor | None:
 
 def count(runs: int | None) -> int | None:
     return None if runs is None else whole("runs", runs, 1)
-
-
-def limit(seconds: float | None) -> float | None:
-    if seconds is None or (isinstance(seconds, float) and seconds == math.inf):
-        return None
-    return number("time_limit (in seconds)", seconds, least=0)

@@ -16,7 +16,7 @@ from torch import Tensor
 from ..operators.permutation import to_matrix
 from ..structure.layouts import Graph
 from ..watch import Watch
-from .anneal import Field
+from .anneal import MeanField
 from .confidence import place_share, same_energy
 from .rounds import Rounds, anneal_rounds
 from .solution import Solution
@@ -97,7 +97,7 @@ class _Scaled:
     def critical(self, amplify: float) -> float:
         return 1 / (self.unit * (1 + amplify))
 
-    def field(self, runs: int, recipe: Assignments, generator: torch.Generator) -> Field:
+    def field(self, runs: int, recipe: Assignments, generator: torch.Generator) -> MeanField:
         """dE/dP - gamma P on shaken matrices; the first run's are left as they are."""
         n = len(self.D)
         noise = (torch.rand(2, runs, n, n, generator=generator) * 2 - 1) / math.sqrt(2)

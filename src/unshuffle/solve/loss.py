@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..errors import BadInput
 from ..watch import Watch
-from .anneal import Field, Pace
+from .anneal import MeanField, Pace
 from .checks import numbers
 from .confidence import place_share, same_energy
 from .rounds import Rounds, anneal_rounds
@@ -190,7 +190,7 @@ class _Problem:
         pull = gradient - self.gamma * (middle - middle.mean(1, keepdim=True))
         return (self.flat @ pull.mT) / self.unit
 
-    def field(self, runs: int, generator: torch.Generator) -> Field:
+    def field(self, runs: int, generator: torch.Generator) -> MeanField:
         n = len(self.items)
         noise = self.recipe.shake * torch.randn(runs, n, n, generator=generator)
         noise[: len(self.recipe.concave)] = 0

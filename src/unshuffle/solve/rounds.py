@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..operators.permutation import to_matrix
 from ..watch import Watch
-from .anneal import Field, Pace, anneal, decode, matching_beta, scattered
+from .anneal import MeanField, Pace, anneal, decode, matching_beta, scattered
 from .solution import Solution
 from .warm import WarmState, warm_step
 
@@ -88,7 +88,7 @@ class Best:
 
 
 def anneal_rounds(
-    new_field: Callable[[], Field],
+    new_field: Callable[[], MeanField],
     energy: Callable[[Int[Tensor, "runs n"]], Float[Tensor, "runs"]],
     size: tuple[int, int],
     start: float,

@@ -161,7 +161,7 @@ def reassemble(
         raise BadInput(f"A grid of {grid.width}x{grid.height} needs {grid.n} tiles, but {len(tiles)} came.")
     if min(tiles.shape[1:3]) < 2:
         raise BadInput(f"Tiles must be at least 2x2 pixels, not {tiles.shape[2]}x{tiles.shape[1]}.")
-    with Watch(checks.limit(time_limit), callback) as watch, torch.no_grad():
+    with Watch(time_limit, callback) as watch, torch.no_grad():
         try:
             evidence = evidence_of(seam_costs(tiles.to(torch.float32), watch), grid)
         except Stopped:

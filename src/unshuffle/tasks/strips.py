@@ -26,7 +26,6 @@ from torch import Tensor
 
 from ..errors import BadInput
 from ..readers.pictures import ENDINGS, open_picture
-from ..solve import checks
 from ..solve.kinds import method_for, solved
 from ..solve.solution import Solution
 from ..structure.layouts import Path
@@ -305,7 +304,7 @@ def reassemble_strips(
 ) -> Solution:
     """The order of the strips, left to right."""
     layout = Path(len(strips))
-    with Watch(checks.limit(time_limit), callback) as watch:
+    with Watch(time_limit, callback) as watch:
         watch(stage="compare the edges")
         method, cost, n = method_for(layout, strip_cost(strips, weights), None)
         return solved(method, layout, cost, n, watch, seed=seed, polish=polish)

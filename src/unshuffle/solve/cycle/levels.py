@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ...compute.jit import have_numba
 from ...watch import Watch
-from ..anneal import Field, Pace, anneal, cool, matching_beta
+from ..anneal import MeanField, Pace, anneal, cool, matching_beta
 from ..warm import WarmState, warm_step
 from .chain import chain_field
 from .ring import Pull, Ring, expected_cost, ring_steps
@@ -97,7 +97,7 @@ def _dense(
     return state.soft, log_beta
 
 
-def dense_field(level: Level, room: Tensor) -> Field:
+def dense_field(level: Level, room: Tensor) -> MeanField:
     r"""$Q_A = (D p_{A+1} + D^T p_{A-1} + \tfrac w2 (D + D^T) p_A)/s - \gamma p_A$, written to ``room``."""
 
     def at(soft: Tensor, beta: float) -> Tensor:

@@ -14,7 +14,6 @@ from ...compute.threads import small_steps
 from ...errors import whole
 from ...operators.assignment import assign
 from ...watch import Status, Step, Watch
-from ..checks import limit
 from . import checks
 from .exact import counted, match_distances
 from .found import Found
@@ -91,7 +90,7 @@ def match(
         "reject": checks.share(reject),
         "generator": torch.Generator().manual_seed(whole("seed", seed, 0)),
     }
-    with Watch(limit(time_limit), callback) as watch, torch.no_grad(), small_steps(max(m, n) <= SMALL):
+    with Watch(time_limit, callback) as watch, torch.no_grad(), small_steps(max(m, n) <= SMALL):
         exact = comparable and not (counted(D1) or counted(D2))
         found = match_distances(D1, D2, watch=watch, **options) if exact else None
         if found is None or not (found.convincing or watch.stopped):
