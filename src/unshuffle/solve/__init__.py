@@ -46,7 +46,6 @@ def solve(
         >>> us.solve(us.Cycle(50), cost=torch.cdist(points, points)).order
     """
     from ..watch import Watch
-    from . import checks
     from .kinds import method_for, solved
 
     method, given, n = method_for(problem, cost, items)
