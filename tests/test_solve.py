@@ -217,7 +217,9 @@ def test_the_unit_of_cost_does_not_matter(scale):
 
 
 @pytest.mark.parametrize(
-    "layout", [us.Path, us.Cycle, lambda n: us.Grid(1, n), lambda n: us.Graph(torch.rand(n, n))], ids=str
+    "layout",
+    [us.Path, us.Cycle, lambda n: us.Grid(1, n), lambda n: us.Graph(torch.rand(n, n))],
+    ids=["path", "cycle", "grid", "graph"],
 )
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 7])
 @pytest.mark.parametrize("masked", [False, True])
