@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import Json, Out, Quiet, png_of, say, write_together
+from ..files import write_together
+from .common import png_of, say
+from .options import Json, Out, Quiet
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -14,7 +14,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from .common import Json, Out, Quiet, harmless, json_text, png_of, write_together
+from ..files import write_together
+from .common import harmless, json_text, png_of
+from .options import Json, Out, Quiet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

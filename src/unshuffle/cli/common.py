@@ -52,18 +52,6 @@ COMMANDS = {
     "report": "Show the tables and figures of the paper with ours beside them.",
 }
 
-Seed = Annotated[int, typer.Option("--seed", min=0, max=2**62, help="Makes a run repeatable.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
-Out = Annotated[
-    Path,
-    typer.Option("--out", "-o", help="Folder for the results, INPUT is the input's name; made if it does not exist."),
-]
-Polish = Annotated[bool, typer.Option("--polish", help="Add a local search, reported apart.")]
-TimeLimit = Annotated[
-    float | None, typer.Option("--time-limit", min=0.0, help="Stop after so many seconds with the best so far.")
-]
-
 INTERRUPTED = 130  # what shells say of a program that Ctrl-C ended
 AFTERWARDS = (
     "Ctrl-C stops with the best so far, written as usual, and exit code 130. Bad input gives one sentence and exit code 2; "

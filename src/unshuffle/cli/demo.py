@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from .common import Json, Out, Quiet, Seed
 from .jigsaw import jigsaw
+from .options import Json, Out, Quiet, Seed
 
 
 def demo(out: Out = Path("unshuffle-demo"), seed: Seed = 0, json_: Json = False, quiet: Quiet = False) -> None:

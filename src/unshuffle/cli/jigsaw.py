@@ -11,22 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import BadInput
-from .common import (
-    Clock,
-    Json,
-    Out,
-    Polish,
-    Quiet,
-    Seed,
-    TimeLimit,
-    foresee,
-    json_text,
-    png_of,
-    progress,
-    say,
-    table_text,
-    write_together,
-)
+from ..files import write_together
+from .common import Clock, foresee, json_text, png_of, progress, say, table_text
+from .options import Json, Out, Polish, Quiet, Seed, TimeLimit
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,20 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import BadInput
-from .common import (
-    Json,
-    Out,
-    Quiet,
-    Seed,
-    TimeLimit,
-    announce,
-    json_text,
-    png_of,
-    progress,
-    say,
-    table_text,
-    write_together,
-)
+from ..files import write_together
+from .common import announce, json_text, png_of, progress, say, table_text
+from .options import Json, Out, Quiet, Seed, TimeLimit
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from .common import Json, Out, Quiet, harmless, json_text, write_together
+from ..files import write_together
+from .common import harmless, json_text
+from .options import Json, Out, Quiet
 
 Folder = Annotated[Path, typer.Option("--store", help="Folder of the result files of `unshuffle reproduce`.")]
 Others = Annotated[Path | None, typer.Option("--others", help="Another folder of result files, that are added.")]

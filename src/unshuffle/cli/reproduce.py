@@ -12,7 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from ..errors import BadInput, whole
-from .common import INTERRUPTED, Quiet, can_be_written, errors, json_text, one_of
+from .common import INTERRUPTED, can_be_written, errors, json_text, one_of
+from .options import Quiet
 
 if TYPE_CHECKING:
     from ..paper.run import Planned

@@ -7,25 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..files import write_together
 from ..tasks.seriation import Criterion, Kind
-from .common import (
-    Clock,
-    Json,
-    Out,
-    Polish,
-    Quiet,
-    Seed,
-    TimeLimit,
-    announce,
-    foresee,
-    json_text,
-    png_of,
-    progress,
-    say,
-    table_text,
-    write_together,
-)
+from .common import Clock, announce, foresee, json_text, png_of, progress, say, table_text
 from .labels import MOST_NAMES, name_ticks
+from .options import Json, Out, Polish, Quiet, Seed, TimeLimit
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,20 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import (
-    Clock,
-    Json,
-    Out,
-    Polish,
-    Quiet,
-    Seed,
-    TimeLimit,
-    json_text,
-    progress,
-    say,
-    table_text,
-    write_together,
-)
+from ..files import write_together
+from .common import Clock, json_text, progress, say, table_text
+from .options import Json, Out, Polish, Quiet, Seed, TimeLimit
 
 if TYPE_CHECKING:
     from ..solve.solution import Solution

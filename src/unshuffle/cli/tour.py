@@ -8,25 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .common import (
-    Clock,
-    Json,
-    Out,
-    Polish,
-    Quiet,
-    Seed,
-    TimeLimit,
-    announce,
-    foresee,
-    harmless,
-    json_text,
-    png_of,
-    progress,
-    say,
-    table_text,
-    write_together,
-)
+from ..files import write_together
+from .common import Clock, announce, foresee, harmless, json_text, png_of, progress, say, table_text
 from .labels import MOST_NAMES, name_points
+from .options import Json, Out, Polish, Quiet, Seed, TimeLimit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

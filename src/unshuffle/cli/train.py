@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import BadInput
-from .common import Json, Out, Quiet, Seed, TimeLimit, errors, harmless, say, write_atomic
+from ..files import write_atomic
+from .common import errors, harmless, say
+from .options import Json, Out, Quiet, Seed, TimeLimit
 
 if TYPE_CHECKING:
     from ..learn.loop import Moment

@@ -1,0 +1,20 @@
+"""The options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Seed = Annotated[int, typer.Option("--seed", min=0, max=2**62, help="Makes a run repeatable.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
+Out = Annotated[
+    Path,
+    typer.Option("--out", "-o", help="Folder for the results, INPUT is the input's name; made if it does not exist."),
+]
+Polish = Annotated[bool, typer.Option("--polish", help="Add a local search, reported apart.")]
+TimeLimit = Annotated[
+    float | None, typer.Option("--time-limit", min=0.0, help="Stop after so many seconds with the best so far.")
+]
