@@ -571,11 +571,11 @@ def trained(tmp_path_factory) -> Path:
 
 
 LISTS = {
-    "": ["no numbers"],
+    "": ["empty"],
     "3,1\n": ["line 1", "lists of 3"],
-    "3,1,2\n3,1,x\n": ["line 2", "column 3", "'x'"],
-    "3,1,nan\n": ["line 1", "nan"],
-    "3,inf,1\n": ["line 1", "inf"],
+    "3,1,2\n3,1,x\n": ["row '2'", "column '3'", "'x'"],
+    "3,1,nan\n": ["row '1'", "nan"],
+    "3,inf,1\n": ["row '1'", "inf"],
     b"\xff\xfe\x00\x9f": ["text file"],
 }
 

@@ -57,9 +57,9 @@ def test_polish_is_never_worse():
 def test_the_confidence_is_that_of_the_polished_order():
     from unshuffle.solve.path.solver import judge_path
 
-    points = np.random.default_rng(2).random((40, 2))
-    model = us.Seriator(polish=True, time_limit=0.0).fit(points)
-    assert model.order_.tolist() != us.Seriator(time_limit=0.0).fit(points).order_.tolist()
+    points = np.random.default_rng(3).random((40, 2))
+    model = us.Seriator(polish=True).fit(points)
+    assert model.order_.tolist() != us.Seriator().fit(points).order_.tolist()
     D = torch.from_numpy(squareform(pdist(points)))
     expected = judge_path(us.Path(40), D, torch.from_numpy(model.order_.copy()), None)[1]
     assert model.confidence_ == pytest.approx(expected.numpy())

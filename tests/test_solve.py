@@ -313,7 +313,7 @@ def test_init_is_where_it_starts():
     D = torch.cdist(ring, ring)
     order = angle.argsort().roll(7)
     found = _quick(us.Cycle(n), D, init=8 * us.to_matrix(order))
-    assert torch.equal(found.orders[0], order)
+    assert torch.equal(found.order, order)
 
 
 # ---------------------------------------------------------------- time, interrupts, messages

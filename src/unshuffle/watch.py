@@ -58,9 +58,8 @@ class Watch:
         """``keep`` is the share of the time that the loops leave to what comes after them; see `rest`."""
         if callback is not None:
             function("callback", callback, "lambda step: print(step.energy)")
-        self.time_limit = (
-            None if time_limit in (None, math.inf) else number("time_limit (in seconds)", time_limit, least=0)
-        )
+        endless = time_limit is None or (isinstance(time_limit, float) and time_limit == math.inf)
+        self.time_limit = None if endless else number("time_limit (in seconds)", time_limit, least=0)
         self.callback = callback
         self.keep = keep
         self.history: list[Step] = []

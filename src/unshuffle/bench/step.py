@@ -57,12 +57,12 @@ def measure(batch: int, n: int, seconds: float = 2.0) -> StepTime:
     return StepTime(batch, n, *(1e3 * best[name] for name in ways), *(peak(way, batch, n) for way in ("ours", "plain")))
 
 
-def measure_middle(batch: int, n: int, seconds: float = 2.0) -> Step:
+def measure_middle(batch: int, n: int, seconds: float = 2.0) -> StepTime:
     """The same for numbers from [10, 11], in the middle of a training instead of at its start."""
     items = 10 + torch.rand(batch, n, 1, generator=torch.Generator().manual_seed(n))
     begin = network(n, 10.0, STEPS["late"]).state_dict()
     best = fastest({name: training_step(loss, items, n, begin) for name, loss in losses().items()}, seconds)
-    return Step(batch, n, *(1e3 * best[name] for name in losses()))
+    return StepTime(batch, n, *(1e3 * best[name] for name in losses()))
 
 
 @dataclass(frozen=True)

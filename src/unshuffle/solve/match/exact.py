@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ...operators.assignment import assign
 from ...watch import Watch
-from .found import Found
+from .found import Asked, Found
 from .slack import Slack
 from .starts import coarse, rotations
 
@@ -105,16 +105,11 @@ class Search:
 def match_distances(
     D1: Float[Tensor, "m m"],
     D2: Float[Tensor, "n n"],
-    *,
-    prior: Tensor | None,
-    pull: Tensor | None,
-    reject: float | None,
-    generator: torch.Generator,
-    watch: Watch,
+    asked: Asked,
     tolerances: Tolerances | None = None,
 ) -> Found:
     """From rotations of the groups to the points, from coarse to fine tolerance, and at last the noise itself."""
-    t = tolerances or Tolerances()
+    t, (prior, pull, reject, generator, watch) = tolerances or Tolerances(), asked
     D1, D2 = D1.float(), D2.float()
     share = REJECT if reject is None else reject
     search, unit = Search(share, prior, pull, watch), _nearest(D1, D2)

@@ -1,11 +1,15 @@
-"""What a search for a correspondence hands to the front door."""
+"""What a search for a correspondence is asked for, and what it hands to the front door."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from ...watch import Watch
 
 
 @dataclass(frozen=True)
@@ -19,3 +23,13 @@ class Found:
     """Whether more than half of the structure agrees."""
     compared: tuple[Float[Tensor, "m m"], Float[Tensor, "n n"]]
     """The structure of A and of B that was compared: distances, or shares of neighbours in units of their spread."""
+
+
+class Asked(NamedTuple):
+    """What one call of ``match`` asks for besides the two sets."""
+
+    prior: Tensor | None
+    pull: Tensor | None  # towards the known pairs
+    reject: float | None
+    generator: torch.Generator
+    watch: Watch

@@ -16,7 +16,7 @@ from ...operators.assignment import assign
 from ...watch import Status, Step, Watch
 from . import checks
 from .exact import counted, match_distances
-from .found import Found
+from .found import Asked, Found
 from .local import match_neighbourhoods
 
 SMALL = 1000  # items: below, a step is too little work to share among threads
@@ -84,18 +84,15 @@ def match(
     D1, D2, comparable = checks.structures(A, B, distances, metric)
     m, n = len(D1), len(D2)
     known = checks.anchors(anchors, m, n)
-    options = {
-        "prior": checks.prior(prior, m, n),
-        "pull": _pull(known, m, n),
-        "reject": checks.share(reject),
-        "generator": torch.Generator().manual_seed(whole("seed", seed, 0)),
-    }
+    generator = torch.Generator().manual_seed(whole("seed", seed, 0))
+    side = checks.prior(prior, m, n), _pull(known, m, n), checks.share(reject)
     with Watch(time_limit, callback) as watch, torch.no_grad(), small_steps(max(m, n) <= SMALL):
         exact = comparable and not (counted(D1) or counted(D2))
-        found = match_distances(D1, D2, watch=watch, **options) if exact else None
+        asked = Asked(*side, generator, watch)
+        found = match_distances(D1, D2, asked) if exact else None
         if found is None or not (found.convincing or watch.stopped):
-            exact, found = False, match_neighbourhoods(D1, D2, watch=watch, **options)
-    return _told(found, options["pull"], exact, watch)
+            exact, found = False, match_neighbourhoods(D1, D2, asked)
+    return _told(found, asked.pull, exact, watch)
 
 
 def _pull(known: Tensor | None, m: int, n: int) -> Tensor | None:

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ...watch import Watch
-from .found import Found
+from .found import Asked, Found
 from .slack import Slack
 from .starts import RUNS, coarse, distinct, double_centred, rotations
 
@@ -34,7 +34,7 @@ class Temperatures:
     sharp: tuple[float, ...] = tuple(3.0 * 1.25**k for k in range(15))
     soft: float = 3.0
     """P of the sharp support at this beta is what is reported. On branching manifolds seen through two noisy views FOSCTTM is
-    flat from 3 to 8; sharper, P fits the noise."""
+    nearly flat from 3 to 8; sharper, P fits the noise."""
 
 
 def shared_neighbours(D: Float[Tensor, "n n"], counts: list[int]) -> Float[Tensor, "n n"]:
@@ -113,16 +113,11 @@ class Neighbourhoods:
 def match_neighbourhoods(
     D1: Float[Tensor, "m m"],
     D2: Float[Tensor, "n n"],
-    *,
-    prior: Tensor | None,
-    pull: Tensor | None,
-    reject: float | None,
-    generator: torch.Generator,
-    watch: Watch,
+    asked: Asked,
     temperatures: Temperatures | None = None,
 ) -> Found:
     """Align groups from many starts, take the best few to the items, sharpen the one with the lowest free energy."""
-    t = temperatures or Temperatures()
+    t, (prior, pull, reject, generator, watch) = temperatures or Temperatures(), asked
     problem = Neighbourhoods.of(D1, D2, prior, pull)
     P, _, value = problem.anneal(_starts(problem, generator, watch, t), t.choice, watch, "choice")
     P, support, _ = problem.anneal(P[value.argmax()][None], t.sharp, watch, "neighbourhoods")
