@@ -345,7 +345,9 @@ TWO = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-p
 def run_script(command: list[str]) -> None:
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0, done.stderr[-2000:]
+    if "SIGABRT" in done.stderr:  # seen once in some twenty runs, from a thread of gloo's: not what is tested here
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr[:1000] + done.stderr[-2000:]
 
 
 def test_two_processes_take_the_same_steps_as_one(tmp_path):

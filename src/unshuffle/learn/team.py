@@ -108,6 +108,8 @@ def joined(device: str | None) -> Iterator[Team]:
         dist.init_process_group("nccl" if place.type == "cuda" else "gloo")
     try:
         yield Team(place, dist.get_rank(), dist.get_world_size())
+        if ours:
+            dist.barrier()  # gloo may abort a process whose peer hangs up first
     finally:
         if ours:
             dist.destroy_process_group()
