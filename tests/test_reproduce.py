@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, make_dataclass, replace
@@ -294,6 +296,17 @@ def test_a_result_that_was_written_while_we_waited_is_taken(tmp_path, monkeypatc
     monkeypatch.setattr("unshuffle.paper.run.held", late)
     assert carry_out(one, store, None, None, None) == theirs
     assert times(tmp_path, 0) == []
+
+
+def test_the_lock_of_a_process_of_this_machine_ends_with_it(tmp_path):
+    lock = tmp_path / "unfinished" / "one.lock"
+    code = f"import os; from pathlib import Path; from unshuffle.paper.lock import held\nwith held(Path({str(lock)!r})): os._exit(1)"
+    subprocess.run([sys.executable, "-c", code], check=False, timeout=100)
+    assert lock.exists()
+    with held(lock) as mine:
+        assert mine
+        with held(lock) as second:
+            assert not second  # we are alive
 
 
 def test_the_lock_of_a_dead_process_expires_and_that_of_a_living_one_does_not(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import threading
 import time
 from collections.abc import Iterator
@@ -38,7 +39,8 @@ def _taken(path: Path) -> bool:
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):
             try:
-                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+                with open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY), "w") as file:
+                    file.write(f"{platform.node()} {os.getpid()}")
                 return True
             except FileExistsError:
                 return False
@@ -49,9 +51,23 @@ def _break_if_stale(path: Path, stale: float) -> None:
     """Renamed before it is removed: of several that see it, one succeeds."""
     aside = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}")
     with suppress(FileNotFoundError):
-        if time.time() - path.stat().st_mtime > stale:
+        if time.time() - path.stat().st_mtime > stale or _ended(path.read_text()):
             path.rename(aside)
             aside.unlink()
+
+
+def _ended(holder: str) -> bool:
+    """Whether the holder was a process of this machine that is no more: then there is nothing to wait for."""
+    machine, _, process = holder.rpartition(" ")
+    if machine != platform.node() or not process.isdigit() or os.name != "posix":
+        return False
+    try:
+        os.kill(int(process), 0)  # asks, and sends nothing
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    return False
 
 
 def _beat(path: Path, beat: float, done: threading.Event) -> None:
