@@ -68,7 +68,6 @@ def collect(quick: bool, console: Console) -> dict[str, Any]:
     from ..compute.jit import have_numba
 
     seconds = 0.1 if quick else 2.0
-    _tell_if_busy(console, os.cpu_count() or 1)
     with console.status("") as status:
         rows = []
         for case in speed.CASES[:2] if quick else speed.CASES:
@@ -123,15 +122,6 @@ def _with_roofline(found: Speed) -> dict[str, Any]:
 
     bound, limit = roofline(found.batch, found.n, found.iterations)
     return found.as_dict() | {"share_of_roofline": 1e3 * bound / found.ours, "limited_by": limit}
-
-
-def _tell_if_busy(console: Console, cores: int) -> None:
-    """Ratios survive other people's work, milliseconds do not."""
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    if load > 0.5 * cores:
-        console.print(
-            f"This machine is busy (load {load:.1f} on {cores} cores): trust the ratios, not the milliseconds."
-        )
 
 
 def tables(results: dict[str, Any]) -> list[Table]:
