@@ -115,7 +115,7 @@ def test_others_refuse_it_in_one_sentence():
 
 @pytest.mark.parametrize("scale", [1e-3, 1e3])
 def test_sorting_is_learned_at_any_scale_of_the_scores(scale):
-    """The paper's network and loss, 120 steps: a schedule of beta is at 0.4 to 0.7 by then, and at chance for small scores."""
+    """The paper's network and its loss of neighbouring positions, 120 steps of fresh lists."""
     n, steps = 20, 120
     network = nn.Sequential(nn.Conv1d(1, 64, 1), nn.ReLU(), nn.Conv1d(64, n, 1))
     for layer in network:
