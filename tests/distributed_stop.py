@@ -31,7 +31,7 @@ found = {
     "steps of the other": len(seen),
 }
 if rank == 0:
-    (out / "run").mkdir()
+    (out / "run").mkdir(exist_ok=True)  # the test may run this script once more
     (out / "run" / "last.pt").write_bytes(b"not a checkpoint")
 dist.barrier()
 try:

@@ -344,9 +344,10 @@ TWO = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-p
 
 def run_script(command: list[str]) -> None:
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
-    if "SIGABRT" in done.stderr:  # seen once in some twenty runs, from a thread of gloo's: not what is tested here
+    for _ in range(3):  # a thread of gloo's aborts once in some twenty runs: not what is tested here
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+        if "SIGABRT" not in done.stderr:
+            break
     assert done.returncode == 0, done.stderr[:1000] + done.stderr[-2000:]
 
 
