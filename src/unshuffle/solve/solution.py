@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -24,7 +25,7 @@ class Solution:
     """The order that was found, how good it is and how sure."""
 
     order: Int[Tensor, "n"]
-    """Item at each position, as annealed."""
+    """Item at each position, as annealed; -1 where a position stays empty."""
     energy: float
     soft: Float[Tensor, "n n"]
     """Soft permutation (items x positions) of the winning run, before decoding."""
@@ -38,6 +39,8 @@ class Solution:
     """Every order that annealing ended in on the way, where there were several: all are starts for local search."""
     polished: Polished | None = None
     """What local search found; None unless it was asked for."""
+    state: Int[Tensor, "n"] | None = None
+    """State of the item at each position of `order` (a tile's quarter turns), -1 where that is empty; None without states."""
     seconds: float = 0.0
     status: Literal["finished", "time limit", "interrupted"] = "finished"
     history: Sequence[Step] = ()
@@ -46,6 +49,16 @@ class Solution:
     def best_order(self) -> Int[Tensor, "n"]:
         """The polished order where that was asked for, otherwise the annealed one."""
         return self.order if self.polished is None else self.polished.order
+
+    @property
+    def best_state(self) -> Int[Tensor, "n"] | None:
+        """The states that go with `best_order`: local search moves items as they stand."""
+        if self.state is None or self.polished is None:
+            return self.state
+        placed, best = self.order >= 0, self.best_order
+        of_item = self.state.new_full((int(max(self.order.max(), best.max())) + 1,), -1)
+        of_item[self.order[placed]] = self.state[placed]
+        return torch.where(best >= 0, of_item[best], -1)
 
     @property
     def best_energy(self) -> float:
