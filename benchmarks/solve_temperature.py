@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from unshuffle.solve.anneal import cool, decode, scattered
-from unshuffle.solve.cycle.levels import Level, dense_field
+from unshuffle.solve.cycle.levels import Level, dense_pull
 from unshuffle.solve.cycle.solver import Scaled, Tours, _Ring
 from unshuffle.solve.local_search import improve_tour
 from unshuffle.solve.warm import WarmState, warm_step
@@ -40,9 +40,9 @@ SETTINGS = (
 def anneal_level(
     level: Level, soft: torch.Tensor, log_beta: float, boost: float, factors: list[float]
 ) -> tuple[torch.Tensor, float]:
-    """As in the solver, with the field of each position times 1 + boost * (its entropy share)."""
+    """As in the solver, with the pull of each position times 1 + boost * (its entropy share)."""
     state = WarmState(soft, row_mass=level.s)
-    field = dense_field(level, torch.empty_like(state.soft))
+    pull = dense_pull(level, torch.empty_like(state.soft))
     n, pace = soft.shape[2], level.pace
 
     def advance(betas: np.ndarray) -> float:
@@ -51,8 +51,8 @@ def anneal_level(
             entropy = -torch.xlogy(share, share).sum(2, keepdim=True) / math.log(n)
             factor = 1 + boost * entropy
             factors.append(float(factor.mean()))
-            pull = field(state.ahead, beta) * factor
-            warm_step(state, pull, beta, damping=pace.damping, momentum=pace.momentum, sweeps=pace.sweeps)
+            pulled = pull(state.ahead, beta) * factor
+            warm_step(state, pulled, beta, damping=pace.damping, momentum=pace.momentum, sweeps=pace.sweeps)
         return float(state.purity.mean())
 
     return state.soft, cool(advance, lambda beta: True, log_beta, pace, level.enough)

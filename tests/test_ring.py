@@ -11,8 +11,8 @@ import torch
 import unshuffle as us
 from unshuffle.compute.jit import have_numba
 from unshuffle.solve.anneal import Pace, scattered
-from unshuffle.solve.cycle.levels import Level, _kept, dense_field
-from unshuffle.solve.cycle.ring import LIGHT, Pull, Ring, expected_cost, ring_steps
+from unshuffle.solve.cycle.levels import Level, _kept, dense_pull
+from unshuffle.solve.cycle.ring import LIGHT, Ring, RingPull, expected_cost, ring_steps
 from unshuffle.solve.warm import WarmState, warm_step
 from unshuffle.structure.layouts import Cycle
 
@@ -33,9 +33,9 @@ def test_full_lists_are_the_dense_step(symmetric, bins):
     level = _level(n, bins, symmetric)
     soft = scattered(2, bins, n, n / bins, torch.Generator().manual_seed(1), noise=0.3)
     state = WarmState(soft.clone(), row_mass=n / bins)
-    field = dense_field(level, torch.empty_like(state.soft))
+    pull = dense_pull(level, torch.empty_like(state.soft))
     for beta in betas:
-        warm_step(state, field(state.ahead, beta), beta, damping=0.4, momentum=0.8, sweeps=5)
+        warm_step(state, pull(state.ahead, beta), beta, damping=0.4, momentum=0.8, sweeps=5)
 
     rings = [Ring.of(run, np.ones((bins, n), bool)) for run in soft.numpy()]
     after = level.cost.numpy()
@@ -43,10 +43,10 @@ def test_full_lists_are_the_dense_step(symmetric, bins):
     gammas = np.array([level.gamma(beta) for beta in betas])
     for part in np.split(np.arange(12), 3):  # in three calls: what one leaves the next goes on from
         ring_steps(
-            rings, Pull(after, before, level.weight), betas[part], gammas[part], damping=0.4, momentum=0.8, sweeps=5
+            rings, RingPull(after, before, level.weight), betas[part], gammas[part], damping=0.4, momentum=0.8, sweeps=5
         )
     for ring, run, purity in zip(rings, state.soft.numpy(), state.purity.tolist(), strict=True):
-        np.testing.assert_allclose(ring.dense(), run, atol=100 * LIGHT)  # weights below LIGHT are left out of the field
+        np.testing.assert_allclose(ring.dense(), run, atol=100 * LIGHT)  # weights below LIGHT are left out of the pull
         assert ring.purity == pytest.approx(purity, abs=1e-2)
         np.testing.assert_allclose(ring.dense().sum(0), 1.0, atol=1e-4)
 

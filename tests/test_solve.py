@@ -54,10 +54,10 @@ def test_warm_step_is_the_same_through_numba_and_torch(rows, columns, masked):
     states = [WarmState(soft.clone(), bias, row_mass=columns / rows) for _ in range(2)]
     fast, slow = states
     for _ in range(4):
-        field = torch.rand(3, rows, columns)
-        warm_step(fast, field, 3.0, momentum=0.5)
-        slow.smooth = field.clone() if slow.smooth is None else slow.smooth
-        warm._step_torch(slow, field, 3.0, 0.4, 0.5, 5)
+        pull = torch.rand(3, rows, columns)
+        warm_step(fast, pull, 3.0, momentum=0.5)
+        slow.smooth = pull.clone() if slow.smooth is None else slow.smooth
+        warm._step_torch(slow, pull, 3.0, 0.4, 0.5, 5)
     for name in ("soft", "ahead", "potential", "purity"):
         torch.testing.assert_close(getattr(fast, name), getattr(slow, name), rtol=1e-4, atol=1e-5)
     assert torch.isfinite(fast.soft).all()
@@ -92,12 +92,12 @@ def test_chain_field_is_the_gradient_of_the_expected_energy(closed, symmetric, m
     layout = us.Cycle(n) if closed else us.Path(n)
     (gradient,) = torch.autograd.grad(expected_energy(layout, P, D).sum(), P)
     ring = P.detach().mT.contiguous()
-    field = chain.chain_field(ring, D[None].contiguous(), symmetric=symmetric, closed=closed)
-    torch.testing.assert_close(field.mT, gradient, rtol=1e-4, atol=1e-4)
+    pull = chain.chain_pull(ring, D[None].contiguous(), symmetric=symmetric, closed=closed)
+    torch.testing.assert_close(pull.mT, gradient, rtol=1e-4, atol=1e-4)
     monkeypatch.setattr(chain, "have_numba", False)
-    plain = chain.chain_field(ring, D[None], symmetric=symmetric, closed=closed, self_weight=0.7)
+    plain = chain.chain_pull(ring, D[None], symmetric=symmetric, closed=closed, self_weight=0.7)
     monkeypatch.setattr(chain, "have_numba", True)
-    fast = chain.chain_field(ring, D[None].contiguous(), symmetric=symmetric, closed=closed, self_weight=0.7)
+    fast = chain.chain_pull(ring, D[None].contiguous(), symmetric=symmetric, closed=closed, self_weight=0.7)
     torch.testing.assert_close(fast, plain, rtol=1e-4, atol=1e-4)
 
 
@@ -167,9 +167,9 @@ def test_a_constant_cost_has_no_modes_and_a_nearly_constant_one_is_solved():
 def test_beta_waits_where_the_entropy_falls_fast():
     def cooled(fall):
         state = WarmState(torch.full((1, 20, 20), 1 / 20))
-        field = torch.randn(1, 20, 20, generator=torch.Generator().manual_seed(0))
+        pull = torch.randn(1, 20, 20, generator=torch.Generator().manual_seed(0))
         watch = Watch()
-        anneal(state, lambda soft, beta: field, 0.0, pace=Pace(step=0.01, fall=fall, frozen=0.9, span=9.0), watch=watch)
+        anneal(state, lambda soft, beta: pull, 0.0, pace=Pace(step=0.01, fall=fall, frozen=0.9, span=9.0), watch=watch)
         assert float(state.purity) > 0.9
         return len(watch.history)
 

@@ -82,8 +82,8 @@ class UnrolledAnnealer(nn.Module):
             ahead = (P + torch.sigmoid(momentum) * (P - before)) / s
             around = ahead.roll(1, 1) + ahead.roll(-1, 1) + (2 * (s - 1) + w) * ahead
             # a bin of s cities is about sqrt(s) nearest-neighbour distances wide
-            field = around @ D / s - gamma * math.sqrt(s) * ahead
-            mean = field if mean is None else mean + torch.sigmoid(damping) * (field - mean)
+            pull = around @ D / s - gamma * math.sqrt(s) * ahead
+            mean = pull if mean is None else mean + torch.sigmoid(damping) * (pull - mean)
             logits = potential - torch.exp(log_beta) / (2 * math.sqrt(s)) * mean
             before, (P, v) = P, scaled(logits, s, self.sweeps)
             logits = logits + v.log()

@@ -1,6 +1,6 @@
 r"""The one annealing loop: $P \leftarrow \mathrm{Sinkhorn}(-\beta\,(\partial E/\partial P - \gamma P))$ while beta grows until P is decided.
 
-A batch of runs moves together. Cycles, paths, grids, graphs and losses differ in the field they pass, in where beta
+A batch of runs moves together. Cycles, paths, grids, graphs and losses differ in the pull they pass, in where beta
 starts (from the spectrum of the problem: just below the beta at which the uniform P loses its stability) and in nothing else.
 """
 
@@ -19,8 +19,8 @@ from ..operators.assignment import assign
 from ..watch import Watch
 from .warm import WarmState, warm_step
 
-MeanField = Callable[[Float[Tensor, "runs rows columns"], float], Float[Tensor, "runs rows columns"]]
-"""From the soft assignments and beta to dE/dP - gamma P (the gradient to descend along, self-amplification included)."""
+Pull = Callable[[Float[Tensor, "runs rows columns"], float], Float[Tensor, "runs rows columns"]]
+"""From the soft assignments and beta to dE/dP - gamma P: what physics calls the mean field, self-amplification included."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Pace:
 
 def anneal(
     state: WarmState,
-    field: MeanField,
+    pull: Pull,
     log_beta: float,
     *,
     pace: Pace,
@@ -61,8 +61,9 @@ def anneal(
 
     def advance(betas: np.ndarray) -> float:
         for beta in betas.tolist():
-            pull = field(state.ahead, beta)
-            warm_step(state, pull, beta, damping=pace.damping, momentum=pace.momentum, sweeps=pace.sweeps)
+            warm_step(
+                state, pull(state.ahead, beta), beta, damping=pace.damping, momentum=pace.momentum, sweeps=pace.sweeps
+            )
         return float(state.purity.mean())
 
     def look(beta: float) -> bool:
@@ -124,7 +125,7 @@ def scattered(
 VAGUE = 1.2  # times as pure as uniform: items of such scores could be anywhere
 
 
-def matching_beta(state: WarmState, field: MeanField, low: float, span: float = 9.0) -> float:
+def matching_beta(state: WarmState, pull: Pull, low: float, span: float = 9.0) -> float:
     """The log beta at which one step keeps the purity of ``state``: where to start from given scores; not below ``low``.
 
     Scores that say nothing begin there: only a cold step keeps noise as sharp as it is, and would freeze it.
@@ -136,6 +137,6 @@ def matching_beta(state: WarmState, field: MeanField, low: float, span: float = 
         middle = (low + high) / 2
         trial = WarmState(state.soft, state.bias, state.row_mass, state.column_mass)
         trial.soft = state.soft.clone()
-        warm_step(trial, field(state.soft, math.exp(middle)), math.exp(middle), sweeps=10)
+        warm_step(trial, pull(state.soft, math.exp(middle)), math.exp(middle), sweeps=10)
         low, high = (middle, high) if float(trial.purity.mean()) < goal else (low, middle)
     return (low + high) / 2

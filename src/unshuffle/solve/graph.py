@@ -16,7 +16,7 @@ from torch import Tensor
 from ..operators.permutation import to_matrix
 from ..structure.layouts import Graph
 from ..watch import Watch
-from .anneal import MeanField
+from .anneal import Pull
 from .confidence import place_share, same_energy
 from .rounds import Rounds, anneal_rounds
 from .solution import Solution
@@ -51,7 +51,7 @@ def solve_graph(
     runs = default_runs(layout.n) if runs is None else runs
     problem = _Scaled(cost, layout.weights)
     found = anneal_rounds(
-        lambda: problem.field(runs, recipe, generator),
+        lambda: problem.pull(runs, recipe, generator),
         lambda orders: layout.energy(orders, cost),
         (runs, layout.n),
         math.log(0.9 * problem.critical(recipe.amplify)),
@@ -97,7 +97,7 @@ class _Scaled:
     def critical(self, amplify: float) -> float:
         return 1 / (self.unit * (1 + amplify))
 
-    def field(self, runs: int, recipe: Assignments, generator: torch.Generator) -> MeanField:
+    def pull(self, runs: int, recipe: Assignments, generator: torch.Generator) -> Pull:
         """dE/dP - gamma P on shaken matrices; the first run's are left as they are."""
         n = len(self.D)
         noise = (torch.rand(2, runs, n, n, generator=generator) * 2 - 1) / math.sqrt(2)
@@ -105,14 +105,14 @@ class _Scaled:
         noise[:, 0] = 0
         critical = self.critical(recipe.amplify)
 
-        def field(soft: Tensor, beta: float) -> Tensor:
+        def pull(soft: Tensor, beta: float) -> Tensor:
             cooled = math.log(beta / critical)
             fade = recipe.shake * max(0.0, 1 - cooled / recipe.fade)
             D, W = (self.D * (1 + fade * noise[0]), self.W * (1 + fade * noise[1])) if fade else (self.D, self.W)
             gamma = recipe.amplify * self.unit * math.exp(cooled / 2)
             return self.gradient(soft, D, W).sub_(soft, alpha=gamma)
 
-        return field
+        return pull
 
     def gradient(self, soft: Tensor, D: Tensor, W: Tensor) -> Tensor:
         if self.symmetric:

@@ -3,7 +3,7 @@ r"""Any differentiable loss of the reordered items: $\min_P \ell(P^T X)$.
 A loss of blended items can be lowered by not deciding. $\sum_a \lVert \hat x_a \rVert^2$ is the same for all permutations and
 smaller for every blend, so $-\tfrac{\gamma}{2}\sum_a \lVert\hat x_a\rVert^2$ may be added freely; with gamma as large as the curvature
 of the loss the sum is concave and its minima are permutations. (For $\ell = \sum_a \lVert \hat x_{a+1}-\hat x_a\rVert^2$ and $\gamma = 4$ this is
-exactly the expected pair energy of the other layouts.) The field is $X (\nabla\ell(\hat X) - \gamma \hat X)^T$: one gradient of the
+exactly the expected pair energy of the other layouts.) The pull is $X (\nabla\ell(\hat X) - \gamma \hat X)^T$: one gradient of the
 user's function per step and run, and no differentiation through Sinkhorn.
 """
 
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..errors import BadInput
 from ..watch import Watch
-from .anneal import MeanField, Pace
+from .anneal import Pace, Pull
 from .checks import numbers
 from .confidence import place_share, same_energy
 from .rounds import Rounds, anneal_rounds
@@ -44,7 +44,7 @@ class Losses:
     amplify: float = 0.5
     """A second, growing self-amplification on P itself, as for graphs: items that are nearly alike freeze, too."""
     shake: float = 0.25
-    """Runs after the first of each gamma feel a random field of this size, fading while beta grows."""
+    """Runs after the first of each gamma feel a random pull of this size, fading while beta grows."""
     fade: float = 3.0
     rounds: Rounds = Rounds(number=4, warm=(1.0,), fresh=2, pace=Pace(step=0.02, fall=0.02, momentum=0.0, sweeps=8))
 
@@ -65,7 +65,7 @@ def solve_loss(
     runs = recipe.runs if runs is None else runs
     problem = _Problem(loss, items, runs, generator, recipe)
     found = anneal_rounds(
-        lambda: problem.field(runs, generator),
+        lambda: problem.pull(runs, generator),
         problem.energies,
         (runs, len(items)),
         math.log(0.9 * problem.critical),
@@ -143,7 +143,7 @@ def as_items(items: Any) -> Tensor:
 
 
 class _Problem:
-    """The loss in units of its own curvature: fields are pure numbers, one gamma per run."""
+    """The loss in units of its own curvature: pulls are pure numbers, one gamma per run."""
 
     def __init__(self, loss: Loss, items: Tensor, runs: int, generator: torch.Generator, recipe: Losses) -> None:
         self.items, self.recipe = items, recipe
@@ -154,7 +154,7 @@ class _Problem:
         curvature = max(self._curvature(order, generator) for order in orders)
         share = torch.tensor([recipe.concave[r % len(recipe.concave)] for r in range(runs)])
         self.gamma = curvature * share.reshape(-1, 1, 1)
-        # the field of an item in its place is about gamma |x|^2; as for graphs beta is 1 / that when the uniform P breaks up
+        # the pull of an item in its place is about gamma |x|^2; as for graphs beta is 1 / that when the uniform P breaks up
         size = float(torch.linalg.matrix_norm(self.flat, 2)) ** 2 / len(items)
         self.unit = (self.gamma + FLAT * curvature).mul(size).clamp_min(1e-30)
         self.critical = 1 / (1 + recipe.amplify)
@@ -184,31 +184,31 @@ class _Problem:
                 break
         return curvature
 
-    def _field(self, reordered: Tensor) -> Tensor:
+    def _pull(self, reordered: Tensor) -> Tensor:
         gradient = self.gradient(reordered).reshape(*reordered.shape[:2], -1).float()
         middle = reordered.reshape(*reordered.shape[:2], -1).float()
         pull = gradient - self.gamma * (middle - middle.mean(1, keepdim=True))
         return (self.flat @ pull.mT) / self.unit
 
-    def field(self, runs: int, generator: torch.Generator) -> MeanField:
+    def pull(self, runs: int, generator: torch.Generator) -> Pull:
         n = len(self.items)
         noise = self.recipe.shake * torch.randn(runs, n, n, generator=generator)
         noise[: len(self.recipe.concave)] = 0
 
-        def field(soft: Tensor, beta: float) -> Tensor:
+        def pull(soft: Tensor, beta: float) -> Tensor:
             mixed = torch.einsum("rij,i...->rj...", soft.to(self.items), self.items)
             cooled = math.log(beta / self.critical)
             fade = max(0.0, 1 - cooled / self.recipe.fade)
-            return self._field(mixed) + fade * noise - self.recipe.amplify * math.exp(cooled / 2) * soft
+            return self._pull(mixed) + fade * noise - self.recipe.amplify * math.exp(cooled / 2) * soft
 
-        return field
+        return pull
 
     def energies(self, orders: Int[Tensor, "runs n"]) -> Float[Tensor, "runs"]:
         return torch.nan_to_num(self.values(self.items[orders]).detach().double(), nan=torch.inf)
 
     def marginal(self, order: Tensor, run: int) -> Tensor:
         """Field of a hard order: what an item pays in each position, to first order."""
-        return self._field(self.items[order].expand(len(self.gamma), *self.items.shape))[run]
+        return self._pull(self.items[order].expand(len(self.gamma), *self.items.shape))[run]
 
 
 def _batched(loss: Loss, items: Tensor) -> Loss:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..operators.permutation import to_matrix
 from ..watch import Watch
-from .anneal import MeanField, Pace, anneal, decode, matching_beta, scattered
+from .anneal import Pace, Pull, anneal, decode, matching_beta, scattered
 from .solution import Solution
 from .warm import WarmState, warm_step
 
@@ -88,7 +88,7 @@ class Best:
 
 
 def anneal_rounds(
-    new_field: Callable[[], MeanField],
+    new_pull: Callable[[], Pull],
     energy: Callable[[Int[Tensor, "runs n"]], Float[Tensor, "runs"]],
     size: tuple[int, int],
     start: float,
@@ -100,7 +100,7 @@ def anneal_rounds(
     rounds: Rounds,
     expected: Callable[[Tensor], float] | None = None,
 ) -> Best:
-    """``new_field`` makes the field of a round (shaken anew each time), ``energy`` judges decoded orders; size: runs, n.
+    """``new_pull`` makes the pull of a round (shaken anew each time), ``energy`` judges decoded orders; size: runs, n.
 
     ``start`` is the log beta of the first round. The energy of a run never rises from round to round.
     """
@@ -108,12 +108,12 @@ def anneal_rounds(
     bias = None if allowed is None else torch.where(allowed, 0.0, -torch.inf)
     soft, log_beta, best = scattered(runs, n, n, 1.0, generator), start, None
     for number in range(rounds.number):
-        state, field = WarmState(soft, bias), new_field()
+        state, pull = WarmState(soft, bias), new_pull()
         if init is not None and best is None:
             state = from_scores(init, runs, bias, generator)
-            log_beta = matching_beta(state, field, start)
+            log_beta = matching_beta(state, pull, start)
         stage = f"round {number + 1} of {rounds.number}"
-        anneal(state, field, log_beta, pace=rounds.pace, watch=watch, stage=stage, energy=expected)
+        anneal(state, pull, log_beta, pace=rounds.pace, watch=watch, stage=stage, energy=expected)
         orders = decode(state.soft, allowed)
         now = Best(orders, energy(orders), state.soft, orders)
         best = now if best is None else best.better_of(now)

@@ -1,8 +1,8 @@
 r"""One warm-started Sinkhorn step, the inner move of every annealer: $P \leftarrow \mathrm{Sinkhorn}(b - \beta \bar Q)$.
 
-Between two steps of an annealer neither the field Q nor beta moves much, so the column potentials of the last step are
+Between two steps of an annealer neither the pull Q nor beta moves much, so the column potentials of the last step are
 almost right and a few sweeps suffice (measured on tours: 2, 5, 10 and 15 sweeps are equal within noise). Damping acts on
-the field, $\bar Q \leftarrow (1-\eta)\bar Q + \eta Q$, not on P: the fixed points stay and period-two oscillation goes.
+the pull, $\bar Q \leftarrow (1-\eta)\bar Q + \eta Q$, not on P: the fixed points stay and period-two oscillation goes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class WarmState:
     def __post_init__(self) -> None:
         self.soft = self.soft.to(torch.float32).contiguous()
         self.ahead = self.soft.clone()
-        """P + momentum (P - previous P): where to evaluate the next field."""
+        """P + momentum (P - previous P): where to evaluate the next pull."""
         self.smooth: Tensor | None = None
         self.potential = self.soft.new_zeros(self.soft.shape[0], self.soft.shape[2])
         none = self.soft.new_zeros(1, 0)
@@ -51,7 +51,7 @@ class WarmState:
 
 def warm_step(
     state: WarmState,
-    field: Float[Tensor, "runs rows columns"],
+    pull: Float[Tensor, "runs rows columns"],
     beta: float,
     *,
     damping: float = 0.4,
@@ -62,20 +62,20 @@ def warm_step(
 
     Refreshes ``soft``, ``ahead``, ``purity`` ($\sum P^2$ over the mass: 1 when every row is decided).
     """
-    field = field.to(state.soft)
+    pull = pull.to(state.soft)
     if state.smooth is None:
-        state.smooth = field.clone()
+        state.smooth = pull.clone()
     if have_numba and state.soft.device.type == "cpu":
-        _step_numba(state, field.contiguous(), beta, damping, momentum, sweeps)
+        _step_numba(state, pull.contiguous(), beta, damping, momentum, sweeps)
     else:
-        _step_torch(state, field, beta, damping, momentum, sweeps)
+        _step_torch(state, pull, beta, damping, momentum, sweeps)
 
 
-def _step_torch(state: WarmState, field: Tensor, beta: float, damping: float, momentum: float, sweeps: int) -> None:
+def _step_torch(state: WarmState, pull: Tensor, beta: float, damping: float, momentum: float, sweeps: int) -> None:
     smooth = state.smooth
     if smooth is None:
-        raise RuntimeError("warm_step fills the smoothed field first.")
-    smooth += damping * (field - smooth)
+        raise RuntimeError("warm_step fills the smoothed pull first.")
+    smooth += damping * (pull - smooth)
     logits = state.potential.unsqueeze(1) - beta * smooth
     if state._bias.numel():
         logits = logits + state._bias
@@ -92,10 +92,10 @@ def _step_torch(state: WarmState, field: Tensor, beta: float, damping: float, mo
     state.purity = new.square().sum((1, 2)) / (new.shape[1] * state.row_mass)
 
 
-def _step_numba(state: WarmState, field: Tensor, beta: float, damping: float, momentum: float, sweeps: int) -> None:
+def _step_numba(state: WarmState, pull: Tensor, beta: float, damping: float, momentum: float, sweeps: int) -> None:
     if state.smooth is None:
-        raise RuntimeError("warm_step fills the smoothed field first.")
-    parts = (field, state.smooth, state.potential, state.soft, state.ahead, state._bias, state.purity)
+        raise RuntimeError("warm_step fills the smoothed pull first.")
+    parts = (pull, state.smooth, state.potential, state.soft, state.ahead, state._bias, state.purity)
     arrays = _Arrays(*(t.numpy() for t in parts))
     numbers = np.array([beta, damping, momentum, state.row_mass, state.column_mass], dtype=np.float32)
 
@@ -106,9 +106,9 @@ def _step_numba(state: WarmState, field: Tensor, beta: float, damping: float, mo
 
 
 class _Arrays(NamedTuple):
-    """A `WarmState` and its field, as the kernel sees them."""
+    """A `WarmState` and its pull, as the kernel sees them."""
 
-    field: np.ndarray
+    pull: np.ndarray
     smooth: np.ndarray
     potential: np.ndarray
     soft: np.ndarray

@@ -1,4 +1,4 @@
-r"""The field of a chain of positions: $Q_a = D\,x_{a+1} + D^T x_{a-1} + \tfrac w2 (D + D^T)\,x_a$.
+r"""The pull of a chain of positions: $Q_a = D\,x_{a+1} + D^T x_{a-1} + \tfrac w2 (D + D^T)\,x_a$.
 
 P is stored positions x items here. Once an annealer has left its coarsest level each position holds a few items only, so
 the product with D is a handful of scaled rows of D per position: at n = 1000 seven times quicker than a dense product.
@@ -17,11 +17,11 @@ from ...compute.jit import have_numba, njit
 from ...compute.threads import in_chunks
 
 FEW = 64  # below this many positions each holds a good part of the items, and a dense product is quicker
-# lighter weights are skipped; a thousand of them would move an entry of the field by less than 1e-3 of its spread
+# lighter weights are skipped; a thousand of them would move an entry of the pull by less than 1e-3 of its spread
 THRESHOLD = 1e-6
 
 
-def chain_field(
+def chain_pull(
     soft: Float[Tensor, "runs positions items"],
     cost: Float[Tensor, "costs items items"],
     *,
@@ -56,7 +56,7 @@ def _through_numba(
     pairs = _Pairs(D, T, symmetric, closed, np.float32(0.5 * self_weight))
 
     def some(low: int, high: int) -> None:
-        _field(X, pairs, np.float32(THRESHOLD), Q, low, high)
+        _pull(X, pairs, np.float32(THRESHOLD), Q, low, high)
 
     in_chunks(some, runs * positions, 8.0 * runs * positions * items)
     return out
@@ -74,7 +74,7 @@ class _Pairs(NamedTuple):
 
 
 @njit(fastmath=True)
-def _field(X, pairs, threshold, Q, low, high):
+def _pull(X, pairs, threshold, Q, low, high):
     D, T, symmetric, closed, half = pairs
     positions, items = X.shape[1:]
     for row in range(low, high):

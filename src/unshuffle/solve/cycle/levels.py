@@ -17,10 +17,10 @@ from torch import Tensor
 
 from ...compute.jit import have_numba
 from ...watch import Watch
-from ..anneal import MeanField, Pace, anneal, cool, matching_beta
+from ..anneal import Pace, Pull, anneal, cool, matching_beta
 from ..warm import WarmState, warm_step
-from .chain import chain_field
-from .ring import Pull, Ring, expected_cost, ring_steps
+from .chain import chain_pull
+from .ring import Ring, RingPull, expected_cost, ring_steps
 
 DENSE = 25  # up to so many bins an item may be anywhere
 SEEN = 1e-3  # share of an item that keeps its place in a bin's list; 1e-4 is slower and no better
@@ -32,7 +32,7 @@ MELT = 20
 
 @dataclass(frozen=True)
 class Level:
-    """What the field of a level is made of; costs in units of the problem's spectrum."""
+    """What the pull of a level is made of; costs in units of the problem's spectrum."""
 
     cost: Float[Tensor, "costs n n"]
     """One matrix, or one per run."""
@@ -54,7 +54,7 @@ class Level:
 
     @property
     def weight(self) -> float:
-        """Of $D p_A$ in the field: what the s - 1 links inside a bin pay, and the free self-weight."""
+        """Of $D p_A$ in the pull: what the s - 1 links inside a bin pay, and the free self-weight."""
         return 2 * (self.s - 1) + self.self_weight
 
 
@@ -76,11 +76,11 @@ def anneal_level(
     """
     if match or melt:
         state = WarmState(soft, bias, row_mass=level.s)
-        field = dense_field(level, torch.empty_like(state.soft))
-        log_beta = matching_beta(state, field, log_beta) if match else log_beta
+        pull = dense_pull(level, torch.empty_like(state.soft))
+        log_beta = matching_beta(state, pull, log_beta) if match else log_beta
         for _ in range(MELT if melt else 0):
             beta = math.exp(log_beta)
-            warm_step(state, field(state.ahead, beta), beta, damping=level.pace.damping, sweeps=level.pace.sweeps)
+            warm_step(state, pull(state.ahead, beta), beta, damping=level.pace.damping, sweeps=level.pace.sweeps)
         soft = state.soft
     anneal_it = _sparse if have_numba and bias is None and level.bins > DENSE else _dense
     return anneal_it(level, soft, log_beta, bias, near, watch, stage)
@@ -90,18 +90,18 @@ def _dense(
     level: Level, soft: Tensor, log_beta: float, bias: Tensor | None, near: Tensor, watch: Watch, stage: str
 ) -> tuple[Tensor, float]:
     state = WarmState(soft, bias, row_mass=level.s)
-    field = dense_field(level, torch.empty_like(state.soft))
+    pull = dense_pull(level, torch.empty_like(state.soft))
     log_beta = anneal(
-        state, field, log_beta, pace=level.pace, watch=watch, stage=stage, purity=level.enough, energy=_energy(level)
+        state, pull, log_beta, pace=level.pace, watch=watch, stage=stage, purity=level.enough, energy=_energy(level)
     )
     return state.soft, log_beta
 
 
-def dense_field(level: Level, room: Tensor) -> MeanField:
+def dense_pull(level: Level, room: Tensor) -> Pull:
     r"""$Q_A = (D p_{A+1} + D^T p_{A-1} + \tfrac w2 (D + D^T) p_A)/s - \gamma p_A$, written to ``room``."""
 
     def at(soft: Tensor, beta: float) -> Tensor:
-        q = chain_field(soft, level.cost, symmetric=level.symmetric, closed=True, self_weight=level.weight, out=room)
+        q = chain_pull(soft, level.cost, symmetric=level.symmetric, closed=True, self_weight=level.weight, out=room)
         return q.mul_(1 / level.s**2).sub_(soft, alpha=level.gamma(beta) / level.s)
 
     return at
@@ -111,7 +111,7 @@ def _energy(level: Level) -> Callable[[Tensor], float]:
     """Expected length of the best run, in the user's units."""
 
     def energy(soft: Tensor) -> float:
-        q = chain_field(soft, level.fine, symmetric=level.symmetric, closed=True, self_weight=2 * (level.s - 1))
+        q = chain_pull(soft, level.fine, symmetric=level.symmetric, closed=True, self_weight=2 * (level.s - 1))
         return float(torch.einsum("rai,rai->r", soft, q).min()) / (2 * level.s**2) * level.unit
 
     return energy
@@ -123,7 +123,7 @@ def _sparse(
     rings = [Ring.of(run, _kept(run, near.numpy())) for run in soft.numpy()]
     after = level.cost.numpy()
     before = after if level.symmetric else np.ascontiguousarray(after.transpose(0, 2, 1))
-    pull, pace = Pull(after, before, level.weight), level.pace
+    pull, pace = RingPull(after, before, level.weight), level.pace
 
     def advance(betas: np.ndarray) -> float:
         gammas = np.array([level.gamma(beta) for beta in betas])

@@ -18,7 +18,7 @@ from ...compute.threads import in_chunks
 from ..warm import POWERS, falling_exp
 
 LIGHT = 1e-4
-"""Weights below this share of an item are skipped in the field; up to 1e-3 tours of 300 cities do not change in length."""
+"""Weights below this share of an item are skipped in the pull; up to 1e-3 tours of 300 cities do not change in length."""
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Ring:
     def __post_init__(self) -> None:
         self.ahead = self.soft.copy()
         self.smooth = np.empty_like(self.soft)
-        self.fresh = True  # nothing to smooth with yet: the first field is taken as it is
+        self.fresh = True  # nothing to smooth with yet: the first pull is taken as it is
         self.potential = np.zeros(self.items, np.float32)
 
     @classmethod
@@ -65,8 +65,8 @@ class Ring:
 
 
 @dataclass(frozen=True)
-class Pull:
-    r"""The field $Q_A = (D p_{A+1} + D^T p_{A-1} + \tfrac w2 (D + D^T) p_A)/s - \gamma p_A$ of a level with bins of s positions."""
+class RingPull:
+    r"""The pull $Q_A = (D p_{A+1} + D^T p_{A-1} + \tfrac w2 (D + D^T) p_A)/s - \gamma p_A$ of a level with bins of s positions."""
 
     after: Float32[np.ndarray, "costs items items"]
     """``after[r, i, k]`` is paid by run r (or by all runs, if there is one matrix) for item k directly after item i."""
@@ -77,7 +77,7 @@ class Pull:
 
 def ring_steps(
     rings: list[Ring],
-    pull: Pull,
+    pull: RingPull,
     betas: Float[np.ndarray, "steps"],
     gammas: Float[np.ndarray, "steps"],
     *,
@@ -85,7 +85,7 @@ def ring_steps(
     momentum: float,
     sweeps: int,
 ) -> None:
-    """One step per beta: field, damped field, ``sweeps`` warm sweeps of Sinkhorn, extrapolation; as `warm_step` does it."""
+    """One step per beta: pull, damped pull, ``sweeps`` warm sweeps of Sinkhorn, extrapolation; as `warm_step` does it."""
     symmetric = pull.after is pull.before
     work = float(len(betas)) * sum(len(ring.item) for ring in rings) * 60
 
@@ -118,7 +118,7 @@ class _Lists(NamedTuple):
 
 
 class _Costs(NamedTuple):
-    """A `Pull` of one run as the kernels see it."""
+    """A `RingPull` of one run as the kernels see it."""
 
     after: np.ndarray
     before: np.ndarray
@@ -184,7 +184,7 @@ def _add(start, item, row, cost, weights, count, Q):
 
 
 @njit(fastmath=True)
-def _field(start, item, x, costs, half, weights, Q):
+def _pull(start, item, x, costs, half, weights, Q):
     after, before, symmetric = costs
     positions = start.size - 1
     Q[:] = np.float32(0.0)
@@ -237,7 +237,7 @@ def _steps(lists, fresh, costs, betas, gammas, numbers, sweeps, powers):
     K = np.empty(P.size, np.float32)
     for step in range(betas.size):
         beta, gamma = np.float32(betas[step]), np.float32(gammas[step])
-        _field(start, item, X, costs, np.float32(0.5) * self_weight, weights, K)
+        _pull(start, item, X, costs, np.float32(0.5) * self_weight, weights, K)
         if step == 0 and fresh:
             for e in range(K.size):
                 smooth[e] = scale * K[e] - gamma / row_mass * X[e]

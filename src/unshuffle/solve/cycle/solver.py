@@ -5,7 +5,7 @@ about 8 bins, then 16, 32, ..., n. The coarse energy is not a heuristic but E re
 positions: with $p_A = P_A / s$, $E = \sum_A (s-1)\, p_A^T D p_A + p_A^T D p_{A+1}$, for any real $s \ge 1$; s = 1 is the problem itself.
 Without the levels the gap at n = 500 is 24-30 % instead of 6 %.
 
-P is stored positions x items here (see `chain_field`) and transposed once, at the end.
+P is stored positions x items here (see `chain_pull`) and transposed once, at the end.
 """
 
 from __future__ import annotations

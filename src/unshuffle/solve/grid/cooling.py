@@ -16,7 +16,7 @@ class Cooling:
     """In absolute beta: what is not decided there are exact duplicates, which never will be."""
     self_amplification: float = 0.5
     pin: float = 4.0
-    """The field of a tile with four sure neighbours: pinned, but no more than a tile that has found its place."""
+    """The pull of a tile with four sure neighbours: pinned, but no more than a tile that has found its place."""
     sweeps: int = 5
     decided: float = 0.01
     """Mean row entropy, as a share of ln n, at which to stop."""

@@ -1,6 +1,6 @@
 r"""The annealing of `dense` for large grids, in lists: a crystal touches only the cells at its surface.
 
-Far from all tiles that have found a place the field is nothing and $K_{ic} = e^{\beta(Q_{ic} + g_c)}$ is the same for every tile
+Far from all tiles that have found a place the pull is nothing and $K_{ic} = e^{\beta(Q_{ic} + g_c)}$ is the same for every tile
 but for its column: $K = (1 + S)\,\mathrm{diag}(v)$ with S empty except beside what stands. A Sinkhorn sweep of that is one sum over v and
 one pass over the entries of S, about 20 per tile instead of n: 1,728 tiles take 1 ms a step instead of 50, and end the same.
 """
@@ -16,7 +16,7 @@ from .cooling import Cooling
 from .seams import Bonds
 
 LEAST = 2e-3
-"""Shares and fields below this are background. Half of it and a tenth more steps gave the same layouts of 1,728 tiles; below
+"""Shares and pulls below this are background. Half of it and a tenth more steps gave the same layouts of 1,728 tiles; below
 1/n the background itself would be listed."""
 FURTHEST = 1e100  # of column factors: those of cells that are long decided drift, and mean nothing
 
@@ -35,7 +35,7 @@ class Rows(NamedTuple):
 
 
 class Heat(NamedTuple):
-    """What makes a field of shares: beta, self-amplification, and the pinned tile with its cell and field."""
+    """What makes a pull of shares: beta, self-amplification, and the pinned tile with its cell and pull."""
 
     beta: float
     self_amplification: float
@@ -45,7 +45,7 @@ class Heat(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """Work space of one tile's field: values, which cells have one, and these cells one after the other."""
+    """Work space of one tile's pull: values, which cells have one, and these cells one after the other."""
 
     q: np.ndarray
     mark: np.ndarray
@@ -83,7 +83,7 @@ class Lists:
 
     def _grow(self, bonds: Bonds) -> None:
         a, n = self.cooling, len(self.base)
-        self.excess = self._fields(bonds)
+        self.excess = self._pulls(bonds)
         balance(self.excess, self.base, self.column, a.sweeps)
         room = self.excess.first[-1]
         found = Rows(np.empty(n + 1, np.int64), np.empty(room, np.int32), np.empty(room, np.float32))
@@ -97,14 +97,14 @@ class Lists:
         self.beta *= rate
         self.done = self.entropy < a.decided or self.beta > a.last or self.step >= a.steps or n < 2
 
-    def _fields(self, bonds: Bonds) -> Rows:
+    def _pulls(self, bonds: Bonds) -> Rows:
         """S, row after row, relative to the row's ``base``."""
         heat = Heat(float(self.beta), self.cooling.self_amplification, self.cooling.pin, *self.seed)
         while True:
             new = Rows(
                 np.zeros(len(self.base) + 1, np.int64), np.empty(self.room, np.int32), np.empty(self.room, np.float64)
             )
-            if fields(self.shares, heat, bonds, self.shape, new, self.base):
+            if pulls(self.shares, heat, bonds, self.shape, new, self.base):
                 return new
             self.room *= 2
 
@@ -134,7 +134,7 @@ def _beside(c, side, h, w):
 
 @njit
 def _pull(i, shares, bonds, shape, reached, count):
-    """Add to what is reached the field of tile i; how many cells that are."""
+    """Add to what is reached the pull of tile i; how many cells that are."""
     first, cell, share = shares
     partner, strength = bonds
     q, mark, touched = reached
@@ -158,7 +158,7 @@ def _pull(i, shares, bonds, shape, reached, count):
 
 
 @njit
-def fields(shares, heat, bonds, shape, new, base):
+def pulls(shares, heat, bonds, shape, new, base):
     """$S_{ic} = e^{\\beta Q_{ic}} - 1$ where Q is not zero, all over the row's largest factor; False if the lists are too short."""
     beta, gamma = heat.beta, heat.self_amplification
     first, cell, share = shares

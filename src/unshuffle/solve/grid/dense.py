@@ -1,6 +1,6 @@
-r"""Annealing on a grid of positions: fields from short lists of likely neighbours, many steps in one call.
+r"""Annealing on a grid of positions: pulls from short lists of likely neighbours, many steps in one call.
 
-For tile i and cell c the field is the affinity that i would share with what now stands around c,
+For tile i and cell c the pull is the affinity that i would share with what now stands around c,
 $Q_{ic} = \sum_{\text{sides}} \sum_k A_{ik} P_{k, c + \text{side}}$, and one step is
 $P \leftarrow \mathrm{Sinkhorn}(\beta\,(Q + \gamma P + b))$ with the column potentials of the step before.
 """
@@ -19,7 +19,7 @@ from .cooling import Cooling
 from .seams import SIDES, Bonds
 
 FORBIDDEN = -1e4  # a bias no sum of affinities can outweigh, and small enough for float32 logits
-SETTLED = 0.9999  # share of a tile in one cell from which on the rest of its row is left out of the others' fields
+SETTLED = 0.9999  # share of a tile in one cell from which on the rest of its row is left out of the others' pulls
 
 
 class Board(NamedTuple):
@@ -88,7 +88,7 @@ def grow(crystal: Crystal, bonds: Bonds, board: Board, cooling: Cooling, steps: 
 
 @njit(fastmath=True)
 def _pull(i, P, settled, bonds, board, total, Q):
-    """Add to Q the field of tile i. Rows of P are summed first and shifted once, so that the long loop is plain.
+    """Add to Q the pull of tile i. Rows of P are summed first and shifted once, so that the long loop is plain.
 
     A tile that has found its cell (``settled``, else -1) adds one number instead of a row.
     """

@@ -1,7 +1,7 @@
 r"""A soft permutation near a given order: item k may stand at most ``reach`` positions from place k.
 
 Everything is written in the frame of that order (item k is the one that stands at position k in it), so P is a band
-around the diagonal: n (2 reach + 1) numbers instead of n^2, and the field of a path costs n (2 reach + 1)^2 instead of n^3.
+around the diagonal: n (2 reach + 1) numbers instead of n^2, and the pull of a path costs n (2 reach + 1)^2 instead of n^3.
 With ``reach = n - 1`` the band is the whole matrix.
 """
 
@@ -43,7 +43,7 @@ class Band:
             self.before = np.zeros_like(self.after)
             self.before[:, pad : pad + n] = self.cost.T
         self._next, self._last = np.zeros((2, n, width + 2), np.float32)
-        self._field, self._kernel = np.zeros((2, n, width), np.float32)
+        self._pull, self._kernel = np.zeros((2, n, width), np.float32)
 
     @property
     def reach(self) -> int:
@@ -71,7 +71,7 @@ def band_step(
 ) -> float:
     r"""$P \leftarrow \mathrm{Sinkhorn}(-\beta\,\bar Q)$ with $Q_a = D p_{a+1} + D^T p_{a-1} + \tfrac w2 (D + D^T) p_a - \gamma p_a$.
 
-    $\bar Q$ is the damped field. The ends reflect (position -1 repeats position 0), so that the slowest mode of the path
+    $\bar Q$ is the damped pull. The ends reflect (position -1 repeats position 0), so that the slowest mode of the path
     is the monotone one. Returns the purity, the mean of $\sum_a P_{ia}^2$: 1 when everything is decided.
     """
     n, width = band.soft.shape
@@ -82,13 +82,13 @@ def band_step(
     near = _Near(band.after, band.before, band._next, band._last, band.reach, band.symmetric)
 
     def some(low: int, high: int) -> None:
-        _field(near, band._field, low, high)
+        _pull(near, band._pull, low, high)
 
     in_chunks(some, n, float(n) * width * width)
-    band._field -= np.float32(gamma) * band.soft
+    band._pull -= np.float32(gamma) * band.soft
     if band.smooth is None:
-        band.smooth = band._field.copy()
-    band.smooth += np.float32(damping) * (band._field - band.smooth)
+        band.smooth = band._pull.copy()
+    band.smooth += np.float32(damping) * (band._pull - band.smooth)
     return float(
         _sinkhorn(band.smooth, band.fits, np.float32(beta), band.reach, sweeps, band.potential, band._kernel, band.soft)
     )
@@ -153,7 +153,7 @@ class _Near(NamedTuple):
 
 
 @njit(fastmath=True)
-def _field(near, out, low, high):
+def _pull(near, out, low, high):
     after, before, following, preceding, reach, symmetric = near
     n, width = out.shape
     window = width + 2

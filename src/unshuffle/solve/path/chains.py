@@ -24,7 +24,7 @@ from ..warm import WarmState
 # Chosen on 9 sets of 7 to 61 chains (spirals, sines, helices, points in the plane). Cooling twice as slowly gains 0.3 %.
 PACE = Pace(step=0.01, damping=1.0, momentum=0.0, span=9.0)
 DAMPING = 0.5
-"""Of the field, done here and not by the loop: each orientation has its own."""
+"""Of the pull, done here and not by the loop: each orientation has its own."""
 START = 0.9
 """Where runs begin, times the beta at which the uniform P loses its stability. At several times that beta, folds freeze in."""
 FEW = 6
@@ -49,7 +49,7 @@ def common_chains(orders: list[np.ndarray], symmetric: bool) -> list[np.ndarray]
     return np.split(first, np.flatnonzero(~shared) + 1)
 
 
-class _ChainField:
+class _ChainPull:
     """dE/dP - gamma P for chains at positions; remembers the orientations between two calls."""
 
     def __init__(self, cost: Float[Tensor, "states states"], chains: int) -> None:
@@ -67,8 +67,8 @@ class _ChainField:
         after = torch.cat((states[:, :, 1:], states[:, :, -1:]), dim=2)
         before = torch.cat((states[:, :, :1], states[:, :, :-1]), dim=2)
         here = 0.5 * SELF * states
-        field = self.cost @ (after + here) + self.cost.T @ (before + here) - GAMMA * math.sqrt(beta) * states
-        self.smooth = field if self.smooth is None else torch.lerp(self.smooth, field, DAMPING)
+        pull = self.cost @ (after + here) + self.cost.T @ (before + here) - GAMMA * math.sqrt(beta) * states
+        self.smooth = pull if self.smooth is None else torch.lerp(self.smooth, pull, DAMPING)
         if not turns:
             return self.smooth
         one, other = self.smooth.split(self.chains, dim=1)
@@ -107,15 +107,15 @@ def anneal_chains(
     heads, tails = np.array([s[0] for s in states]), np.array([s[-1] for s in states])
     same = np.equal.outer(np.arange(len(states)) % m, np.arange(len(states)) % m)
     links = torch.from_numpy(in_units(cost[np.ix_(tails, heads)], same))
-    field = _ChainField(links, m)
+    pull = _ChainPull(links, m)
     unstable = len(links) / ((2 + SELF) * max(steepest(links), 1e-12))
     state = WarmState(scattered(runs, m, m, 1.0, generator))
-    anneal(state, field, math.log(START * unstable), pace=PACE, watch=watch, stage=stage)
+    anneal(state, pull, math.log(START * unstable), pace=PACE, watch=watch, stage=stage)
     found = []
     for run, order in enumerate(decode(state.soft).numpy()):
         position = np.arange(m)
         reverse = np.zeros(m, bool)
-        if turns and field.first is not None:
-            reverse = field.first[run].numpy()[order, position] < 0.5
+        if turns and pull.first is not None:
+            reverse = pull.first[run].numpy()[order, position] < 0.5
         found.append(np.concatenate([states[s + m * r] for s, r in zip(order, reverse, strict=True)]))
     return found
