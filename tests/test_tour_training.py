@@ -31,7 +31,7 @@ def small(recipe: Tour) -> Tour:
     return replace(recipe, relax=quick, epochs=2, batch=4, held_out_instances=4, test_instances=4, samples=1)
 
 
-@pytest.mark.parametrize("temperature", ["fixed", "global", "adaptive", "matched", "degree"])
+@pytest.mark.parametrize("temperature", ["fixed", "global", "adaptive", "matched", "entropy", "degree"])
 @pytest.mark.parametrize("kind", ["paper", "strong"])
 def test_every_temperature_trains(kind, temperature):
     recipe = small(getattr(Tour, kind)(12, temperature=temperature, epochs=2))

@@ -59,9 +59,22 @@ def test_as_published_is_linear_in_tau_and_not_clipped():
 )
 def test_the_temperatures_of_the_command_line(name, local):
     field, degree = (us.LocalTemperature(signal, 0.1) for signal in (us.ExcessEntropy(0.7), us.DegreeViolation()))
-    schedule, found = tempered(name, us.Anneal(0.5, 2.0, 10), field, degree)
-    assert found == local
-    assert schedule(9) == (0.5 if name == "fixed" else 2.0)
+    ways = tempered(name, us.Anneal(0.5, 2.0, 10), field, degree)
+    assert ways["local"] == local
+    assert ways["schedule"](9) == (0.5 if name == "fixed" else 2.0)
+    assert ways["noise"] == 1.0
+
+
+def test_an_entropy_target_takes_the_epochs_of_the_schedule_and_its_own_noise():
+    field = us.LocalTemperature()
+    ways = tempered("entropy", us.Anneal(0.5, 2.0, 10), field)
+    assert ways["schedule"] == us.EntropyTarget(0.9, 0.5, 10)
+    assert (ways["local"], ways["noise"]) == (None, 0.25)
+    assert tempered("entropy", us.Anneal(0.5, 2.0, 10), field, noise=0.0)["noise"] == 0.0
+    for recipe in (Sorting.paper(5, temperature="entropy", annealed=70), Sorting.strong(5, temperature="entropy")):
+        assert recipe.relax == us.GumbelSinkhorn(
+            us.EntropyTarget(0.9, 0.5, recipe.relax.schedule.epochs), noise=0.25, adapt_from=recipe.relax.adapt_from
+        )
 
 
 def test_lists_are_disjoint_by_purpose_and_paired_by_seed():
@@ -93,6 +106,7 @@ def test_the_supervised_loss_is_zero_only_at_the_sorted_list():
         Sorting.paper(12, temperature="matched"),
         Sorting.paper(12, supervised=True, as_published=True),
         Sorting.strong(12, temperature="adaptive"),
+        Sorting.paper(12, temperature="entropy"),
         replace(Sorting.paper(12), relax=us.StraightThrough(us.NeuralSort(us.Constant(2.0)))),
         replace(Sorting.paper(12), relax=us.OT4P(us.Anneal(1.0, 5.0, 3), seed=4)),
     ],

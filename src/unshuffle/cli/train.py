@@ -40,6 +40,7 @@ class Heat(str, Enum):
     overall = "global"
     adaptive = "adaptive"
     matched = "matched"
+    entropy = "entropy"
     degree = "degree"
 
 
@@ -50,7 +51,10 @@ def train(
     ] = RecipeName.strong,
     temperature: Annotated[
         Heat | None,
-        typer.Option("--temperature", help="adaptive: per row and column; matched: its scalar control; degree: tours."),
+        typer.Option(
+            "--temperature",
+            help="adaptive: per row and column; matched: its scalar control; entropy: sharpness led, noise apart; degree: tours.",
+        ),
     ] = None,
     n: Annotated[
         int | None, typer.Option("--n", "-n", min=2, help="Numbers or cities in a list; tiles a side of a jigsaw.")

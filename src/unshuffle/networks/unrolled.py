@@ -23,6 +23,7 @@ BY_HAND = (
     ((-0.3, 0.7), (0.0, 0.3), (0.0, 0.0), (3.0, 3.0), (0.0, 0.0)),
     ((0.0, 3.0), (0.3, 1.0), (0.0, 0.0), (0.0, 0.0), (0.5, 0.5)),
 )
+LEAST = 1e-18  # that is divided by: the gradient of 1/x has its square, and single precision ends at 1e38
 
 
 class UnrolledAnnealer(nn.Module):
@@ -106,8 +107,8 @@ def scaled(logits: Bins, mass: float, sweeps: int) -> tuple[Bins, Float[Tensor, 
     v = K.new_ones(len(K), K.shape[-1], 1)
     u = v
     for _ in range(sweeps):
-        u = mass / (K @ v).clamp_min(1e-20)
-        v = 1 / (K.mT @ u).clamp_min(1e-20)
+        u = mass / (K @ v).clamp_min(LEAST)
+        v = 1 / (K.mT @ u).clamp_min(LEAST)
     return u * K * v.mT, v.mT
 
 

@@ -14,6 +14,7 @@ from ..temperature.schedules import Constant
 from .budget import Budget
 from .checks import mask_only
 from .run import Planned, Scale, Training
+from .sorting import TEMPERATURES
 from .store import Place
 
 # cpu: about a minute of one core a run
@@ -26,14 +27,14 @@ ABLATION: dict[Scale, int] = {"smoke": 5, "cpu": 7, "paper": 7}  # tiles a side
 
 
 def jigsaw(scale: Scale, seeds: Sequence[int], data: Path | None) -> list[Planned]:
-    """Anchored puzzles by the paper's protocol, the matched control, and our recipe, which needs no anchors."""
+    """Anchored puzzles by the paper's protocol, the matched control, an entropy target, and our recipe, which needs no anchors."""
     budget, folder, planned = BUDGETS[scale], _folder(data), []
     for seed in seeds:
         for side in budget.sizes:
             whole = partial(
                 Jigsaw.paper, folder, side, seed=seed, epochs=budget.epochs, pixels=budget.pixels or PICTURE
             )
-            rows = {name: whole(temperature=name) for name in ("global", "adaptive", "matched")}
+            rows = {name: whole(temperature=name) for name in TEMPERATURES}
             rows["adaptive, log n"] = whole(temperature="adaptive", log_n=True)
             rows["adaptive, as published"] = whole(temperature="adaptive", as_published=True)
             planned += [_planned("jigsaw", recipe, row, scale, _cut(budget, side)) for row, recipe in rows.items()]
@@ -45,7 +46,7 @@ def jigsaw(scale: Scale, seeds: Sequence[int], data: Path | None) -> list[Planne
 
 
 def jigsaw_ablation(scale: Scale, seeds: Sequence[int], data: Path | None) -> list[Planned]:
-    """Fixed, global and adaptive temperature; the product of row and column; a band of 2k pixels (k = 2: not in the paper)."""
+    """Fixed, global and adaptive temperature, entropy led; the product of row and column; a band of 2k pixels (k = 2: not in the paper)."""
     budget, side, folder = BUDGETS[scale], ABLATION[scale], _folder(data)
     planned = []
     for seed in seeds:
@@ -60,6 +61,7 @@ def jigsaw_ablation(scale: Scale, seeds: Sequence[int], data: Path | None) -> li
             "smooth2k": whole(temperature="adaptive", band=2),
             "smooth2k, squared": replace(whole(temperature="adaptive"), seams=BlendedSeams(2)),
             "adaptive": whole(temperature="adaptive"),
+            "entropy": whole(temperature="entropy"),
         }
         planned += [_planned("jigsaw-ablation", r, row, scale, _cut(budget, side)) for row, r in rows.items()]
     return planned

@@ -22,8 +22,9 @@ WHOLE = Budget(SIZES, epochs=150, lists=10_000)
 EPOCHS = 150
 # the authors' code stops after 5 evaluations, one every 5 epochs, without a better one
 PATIENCE = 25
-TEMPERATURES = ("global", "adaptive", "matched")
-PUBLISHED = tuple(f"{name}, as published" for name in TEMPERATURES)
+PAPERS = ("global", "adaptive", "matched")
+TEMPERATURES = (*PAPERS, "entropy")
+PUBLISHED = tuple(f"{name}, as published" for name in PAPERS)
 OTHERS = ("supervised", "trained NeuralSort", "trained NeuralSort, as published")
 STRONG = ("strong recipe",)
 Rows = tuple[str, ...]

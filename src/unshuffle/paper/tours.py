@@ -49,12 +49,15 @@ class TourTraining(Training):
 
 def tsp(scale: Scale, seeds: Sequence[int]) -> list[Planned]:
     """UTSP, GS UTSP and with degree violation; the control is a scalar lowered by that field's mean."""
-    rows = ("UTSP", "GS UTSP", "GS UTSP + DV-TA", "matched")
+    rows = ("UTSP", "GS UTSP", "GS UTSP + DV-TA", "matched", "entropy")
     return [one for n in BUDGETS[scale].sizes for seed in seeds for one in _methods("tsp", rows, n, seed, scale)]
 
 
 def tsp_ablation(scale: Scale, seeds: Sequence[int]) -> list[Planned]:
-    rows, sizes = ("GS UTSP", "GS UTSP + TA", "GS UTSP + DV-TA"), [n for n in BUDGETS[scale].sizes if n < 1000]
+    rows, sizes = (
+        ("GS UTSP", "GS UTSP + TA", "GS UTSP + DV-TA", "entropy"),
+        [n for n in BUDGETS[scale].sizes if n < 1000],
+    )
     return [one for n in sizes for seed in seeds for one in _methods("tsp-ablation", rows, n, seed, scale)]
 
 
@@ -67,6 +70,7 @@ def _methods(table: str, rows: Sequence[str], n: int, seed: int, scale: Scale) -
         "GS UTSP + TA": whole(temperature="global"),
         "GS UTSP + DV-TA": whole(temperature="degree"),
         "matched": whole(temperature="matched", field=degree),
+        "entropy": whole(temperature="entropy"),
     }
     cut = budget.cut(WHOLE)
     return [_planned(recipes[row], budget, Place(table, "", row, str(n), seed, scale, cut)) for row in rows]

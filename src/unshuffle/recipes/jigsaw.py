@@ -121,7 +121,7 @@ class Jigsaw:
             pixels=pixels,
             anchors=anchors,
             scorer=ByTile(),
-            relax=GumbelSinkhorn(*ways, iterations=10, noise=1.0, adapt_from=0 if as_published else 1),
+            relax=GumbelSinkhorn(**ways, iterations=10, adapt_from=0 if as_published else 1),
             seams=BlendedSeams(band, power=2.0 if band == 1 else 1.0),
             descent=Descent(1e-4, clip=None if as_published else 1.0),
             epochs=epochs,
@@ -140,7 +140,7 @@ class Jigsaw:
         agree. No noise: seams leave little to explore.
         """
         field = LocalTemperature(ExcessEntropy(0.7), 0.2)
-        ways = tempered(temperature, Anneal(1.0, 4.0, epochs, Exponential()), field)
+        ways = tempered(temperature, Anneal(1.0, 4.0, epochs, Exponential()), field, noise=0.0)
         return cls(
             side=side,
             data=str(data),
@@ -148,7 +148,7 @@ class Jigsaw:
             pixels=PICTURE,
             anchors=0,
             scorer=BySeams(64, layers=side + 1, thumbnail=6),  # news must cross the grid
-            relax=GumbelSinkhorn(*ways, iterations=10, noise=0.0),
+            relax=GumbelSinkhorn(**ways, iterations=10),
             seams=PairedSeams(),
             descent=Descent(1e-3, 1.0, Cosine()),
             epochs=epochs,

@@ -78,12 +78,12 @@ class Sorting:
         if as_published:
             schedule = Anneal(1 / 1.5, 2.0, annealed or epochs, LinearInTau())
             field = LocalTemperature(ExcessEntropy(0.7), 0.1, MeanTau())
-        schedule, local = tempered("fixed" if supervised else temperature, schedule, field)
+        ways = tempered("fixed" if supervised else temperature, schedule, field)
         return cls(
             n=n,
             values=values,
             scorer=ByItem(),
-            relax=GumbelSinkhorn(schedule, local, iterations=10, noise=1.0, adapt_from=0 if as_published else 1),
+            relax=GumbelSinkhorn(**ways, iterations=10, adapt_from=0 if as_published else 1),
             loss=OnPermutation(distance_to_sorted) if supervised else monotone,
             descent=Descent(5e-4, clip=None if as_published else 1.0),
             training=DrawnOnce(10_000),
@@ -115,7 +115,7 @@ class Sorting:
             n=n,
             values=values,
             scorer=ByItem(standardise=True),
-            relax=GumbelSinkhorn(*tempered(temperature, Anneal(0.5, 2.0, epochs), field), iterations=10, noise=1.0),
+            relax=GumbelSinkhorn(**tempered(temperature, Anneal(0.5, 2.0, epochs), field), iterations=10),
             loss=monotone_at_all_scales,
             descent=Descent(5e-3 if n <= 100 else 3e-3, clip=1.0, over_time=Cosine(warm=0.05)),
             training=DrawnAnew(steps=50),

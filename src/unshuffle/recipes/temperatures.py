@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 from ..errors import BadInput
+from ..temperature.entropy import EntropyTarget
 from ..temperature.local import Controller, LocalTemperature, MatchedScalar
 from ..temperature.schedules import Anneal, Constant, Schedule
 
+# of rows over the training, and noise in logits: the same in every task, and chosen on none of what is reported
+FIRST, LAST, QUIET = 0.9, 0.5, 0.25
+
+
+class Tempered(TypedDict):
+    """What a relaxation is told of its temperature."""
+
+    schedule: Schedule
+    local: Controller | None
+    noise: float
+
 
 def tempered(
-    name: str, schedule: Anneal, field: LocalTemperature, degree: LocalTemperature | None = None
-) -> tuple[Schedule, Controller | None]:
-    """Schedule and controller: "fixed" at its first beta, "global", "adaptive", and "matched", a scalar lowered by the field's mean.
+    name: str, schedule: Anneal, field: LocalTemperature, degree: LocalTemperature | None = None, noise: float = 1.0
+) -> Tempered:
+    """Schedule, controller and noise: "fixed" at its first beta, "global", "adaptive", and "matched", a scalar lowered by the
+    field's mean.
 
+    "entropy" anneals how undecided rows are, in as many epochs, and its noise is in logits; where there is none, it has none.
     "degree", for tours alone, adapts by another signal.
     """
-    ways: dict[str, tuple[Schedule, Controller | None]] = {
-        "fixed": (Constant(schedule.start), None),
-        "global": (schedule, None),
-        "adaptive": (schedule, field),
-        "matched": (schedule, MatchedScalar(field)),
+    entropy = EntropyTarget(FIRST, LAST, schedule.epochs)
+    ways: dict[str, Tempered] = {
+        "fixed": {"schedule": Constant(schedule.start), "local": None, "noise": noise},
+        "global": {"schedule": schedule, "local": None, "noise": noise},
+        "adaptive": {"schedule": schedule, "local": field, "noise": noise},
+        "matched": {"schedule": schedule, "local": MatchedScalar(field), "noise": noise},
+        "entropy": {"schedule": entropy, "local": None, "noise": QUIET if noise else 0.0},
     }
     if degree is not None:
-        ways["degree"] = (schedule, degree)
+        ways["degree"] = {"schedule": schedule, "local": degree, "noise": noise}
     if name not in ways:
         hint = " Degree violation is a signal of tours." if name == "degree" else ""
         raise BadInput(f"The temperature is one of {', '.join(ways)} here, not {name!r}.{hint}")

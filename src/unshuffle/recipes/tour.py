@@ -108,7 +108,7 @@ class Tour:
         return cls(
             n=n,
             scorer=ByScattering(64 if n < 1000 else 128, rescale=2.0),
-            relax=ColumnSoftmax() if utsp else GumbelSinkhorn(*ways, iterations=50, noise=1.0, adapt_from=late),
+            relax=ColumnSoftmax() if utsp else GumbelSinkhorn(**ways, iterations=50, adapt_from=late),
             loss=OnPermutation(SoftLength(2.0, 20.0 if small else 10.0, 0.1 if utsp else 0.0)),
             descent=Descent(3e-3, 1.0, UTSP_RATES),
             training=DrawnOnce(2000),
@@ -133,11 +133,11 @@ class Tour:
         # loops: at 0 a city shared between two neighbouring places is shorter than any tour
         loss = SoftLength(1.0, row_weight=20.0 * edge, loop_weight=0.7 * edge)
         field, degree = (LocalTemperature(signal, 0.1) for signal in (ExcessEntropy(0.7), DegreeViolation()))
-        ways = tempered(temperature, Anneal(3.0, 6.0, epochs), field, degree)
+        ways = tempered(temperature, Anneal(3.0, 6.0, epochs), field, degree, noise=0.0)
         return cls(
             n=n,
             scorer=ByAnnealing((6, 6, 16)),
-            relax=GumbelSinkhorn(*ways, iterations=100, noise=0.0),
+            relax=GumbelSinkhorn(**ways, iterations=100),
             loss=OnPermutation(loss),
             descent=Descent(0.02, 1.0, Cosine(warm=0.05)),
             training=DrawnAnew(steps=15),

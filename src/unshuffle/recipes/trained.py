@@ -17,6 +17,7 @@ from ..relaxations.ot4p import OT4P
 from ..relaxations.softsort import SoftSort
 from ..relaxations.straight_through import StraightThrough
 from ..structure.losses import monotone, monotone_at_all_scales
+from ..temperature.entropy import EntropyTarget
 from ..temperature.local import LocalTemperature, MatchedScalar, MeanBeta, MeanTau, Product
 from ..temperature.schedules import Anneal, Constant, Exponential, LinearInBeta, LinearInTau
 from ..temperature.signals import ByBound, ByMaximum, DegreeViolation, ExcessEntropy
@@ -34,6 +35,7 @@ RELAXATIONS = (GumbelSinkhorn, Sinkhorn, ColumnSoftmax, NeuralSort, SoftSort, OT
 TEMPERATURES = (
     Anneal,
     Constant,
+    EntropyTarget,
     Exponential,
     LinearInBeta,
     LinearInTau,

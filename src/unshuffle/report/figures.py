@@ -18,8 +18,14 @@ from .mechanism import draw_mechanism
 from .pairs import pairs
 from .summary import PaperTable
 
-COLOURS = {"global": "tab:blue", "adaptive": "tab:orange", "matched": "tab:green", "strong recipe": "tab:red"}
-NAMES = {"global": "global", "adaptive": "adaptive", "matched": "matched scalar", "strong recipe": "strong recipe"}
+COLOURS = {
+    "global": "tab:blue",
+    "adaptive": "tab:orange",
+    "matched": "tab:green",
+    "entropy": "tab:purple",
+    "strong recipe": "tab:red",
+}
+NAMES = {name: name for name in COLOURS} | {"matched": "matched scalar", "entropy": "entropy target"}
 PAPERS_OVERHEAD = (10.0, 15.0)  # percent
 
 
@@ -117,7 +123,7 @@ def _draw_lines(ax: Axes, key: tuple[str, int], lines: list, across: str, title:
 
 
 def draw_pairs(tables: Iterable[PaperTable]) -> Figure | None:
-    found = [(table, p) for table in tables for p in pairs(table) if p.second == "global"]
+    found = [(table, p) for table in tables for p in pairs(table) if (p.first, p.second) == ("adaptive", "global")]
     if not found:
         return None
     figure = Figure(figsize=(7.0, 0.9 + 0.28 * len(found)), layout="constrained")
