@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent / "src" / "unshuffle"
 DOCS = Path(__file__).parent.parent / "docs"
 BEGIN, END = "<!-- rooms: written by tests/house.py -->", "<!-- end of rooms -->"
 LAYERS = [  # from the ground up; modules of one layer may use each other
-    ["errors", "files", "shapes", "watch"],
+    ["errors", "files", "plots", "progress_bar", "shapes", "watch"],
     ["compute"],
     ["operators"],
     ["readers", "structure", "metrics", "temperature"],

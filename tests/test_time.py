@@ -114,11 +114,11 @@ def test_a_bar_names_the_stage_says_how_long_and_never_nan(monkeypatch):
     with common.progress("tour") as show:
         show._began -= 10
         show(Step(10.0, "round 3 of 4, level 1 of 2", 1.0, math.nan, math.nan))
-        show._bar.refresh()
+        time.sleep(0.15)
         show(Step(10.0, "round 3 of 4, level 2 of 2", 1.0, 12.5, 0.25))
-        show._bar.refresh()
+        time.sleep(0.15)
         show.stopping()
-        show._bar.refresh()
+        time.sleep(0.15)
     seen = screen.getvalue()
     assert "nan" not in seen
     assert "round 3 of 4" in seen
@@ -228,3 +228,41 @@ def test_a_busy_machine_is_said_to_be(monkeypatch, load, words):
     monkeypatch.setattr("os.getloadavg", lambda: (load, load, load), raising=False)
     assert words in busy(2)
     assert bool(busy(2)) == bool(words)
+
+
+def problems():
+    generator = torch.Generator().manual_seed(0)
+    x = torch.rand(24, 2, generator=generator)
+    near, other = torch.cdist(x, x), torch.rand(2, 24, 24, generator=generator)
+    yield us.Cycle(24), near
+    yield us.Path(24), near
+    yield us.Path(24), other[0]
+    yield us.Grid(4, 6), tuple(other)
+    yield us.Graph(other[0]), near
+
+
+@pytest.mark.parametrize(("layout", "cost"), list(problems()), ids=lambda value: type(value).__name__)
+def test_a_callback_can_look_at_the_soft_permutation_and_the_history_keeps_none(layout, cost):
+    seen = []
+
+    def look(step: Step) -> bool:
+        if step.soft is not None:
+            P = step.soft()
+            torch.testing.assert_close(
+                P.sum(1), torch.ones(24), atol=0.1, rtol=0.0
+            )  # an item is somewhere, after few sweeps
+            before = P.clone()
+            P.zero_()  # a copy: the solver does not feel it
+            seen.append(before)
+        return len(seen) < 60
+
+    found = us.solve(layout, cost=cost, runs=2, callback=look)
+    assert seen
+    assert all(step.soft is None for step in found.history)
+    undisturbed = [0]
+
+    def count(step: Step) -> bool:
+        undisturbed[0] += step.soft is not None
+        return undisturbed[0] < 60
+
+    assert torch.equal(us.solve(layout, cost=cost, runs=2, callback=count).order, found.order)

@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 # name -> module that defines it
 _HOME = {
     "BadInput": "errors",
+    "progress": "progress_bar",
     "sinkhorn": "operators.sinkhorn",
     "gumbel_sinkhorn": "operators.gumbel",
     "assign": "operators.assignment",
@@ -100,6 +101,7 @@ if TYPE_CHECKING:
     from .operators.permutation import reorder as reorder
     from .operators.permutation import to_matrix as to_matrix
     from .operators.sinkhorn import sinkhorn as sinkhorn
+    from .progress_bar import progress as progress
     from .relaxations.gumbel_sinkhorn import ColumnSoftmax as ColumnSoftmax
     from .relaxations.gumbel_sinkhorn import GumbelSinkhorn as GumbelSinkhorn
     from .relaxations.gumbel_sinkhorn import Sinkhorn as Sinkhorn

@@ -8,9 +8,9 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import FrameType
-from typing import Literal
+from typing import Any, Literal
 
 from .errors import function, number
 
@@ -30,6 +30,9 @@ class Step:
     """Mean entropy of an item, from 0 (decided) to 1 (anywhere)."""
     done: float = float("nan")
     """How much of the stage is done, 0 to 1, where that can be known."""
+    soft: Callable[[], Any] | None = field(default=None, repr=False, compare=False)
+    """Copies the soft permutation of one run as it stands (items x positions, or x bins of positions), where the solver has
+    one; only within the callback: the steps of a history have none."""
 
     @property
     def overall(self) -> float:
@@ -39,6 +42,12 @@ class Step:
             whole /= max(int(parts), 1)
             share += (int(part) - 1) * whole
         return min(share + (whole * self.done if math.isfinite(self.done) else 0.0), 1.0)
+
+    @property
+    def words(self) -> str:
+        """In a line: the stage, and of energy and entropy what is known."""
+        numbers = (("energy", self.energy), ("entropy", self.entropy))
+        return "  ".join([self.stage, *(f"{name} {value:.6g}" for name, value in numbers if value == value)])
 
 
 class Stopped(Exception):
@@ -79,9 +88,10 @@ class Watch:
         energy: float = float("nan"),
         entropy: float = float("nan"),
         done: float = float("nan"),
+        soft: Callable[[], Any] | None = None,
     ) -> bool:
         self.history.append(Step(self.seconds, stage, float(beta), float(energy), float(entropy), float(done)))
-        return self.show(self.history[-1])
+        return self.show(self.history[-1] if soft is None else replace(self.history[-1], soft=soft))
 
     def show(self, step: Step) -> bool:
         """The same for a step that is no part of the history, which is the annealing's."""

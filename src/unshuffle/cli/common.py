@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from typer.core import TyperCommand
 from typer.models import ArgumentInfo
 
@@ -30,12 +29,12 @@ from .. import __version__
 from ..errors import BadInput
 from ..files import write_atomic as write_atomic
 from ..files import write_together as write_together
+from ..progress_bar import duration, on_terminal
 from ..readers.cells import as_text
+from .onlooker import Show
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from ..watch import Step
 
 # command -> its line in the list; the function of the same name is in the module of the same name
 COMMANDS = {
@@ -248,56 +247,11 @@ class Clock:
         return f"{self.seconds:.1f} s{compiling}"
 
 
-class Show:
-    """What a progress bar is told: `stage("drawing")`, or a `Step` of ``solve`` by calling it."""
-
-    def __init__(self, bar: Progress, task: Any, time_limit: float | None) -> None:
-        self._bar, self._task, self._time_limit = bar, task, time_limit
-        self._began = time.perf_counter()
-
-    def stage(self, name: str) -> None:
-        """A stage that does not say how far it is."""
-        self._bar.update(self._task, total=None, now=name, left="")
-
-    def __call__(self, step: Step) -> None:
-        done = (
-            step.overall if self._time_limit is None else max(step.overall, step.seconds / max(self._time_limit, 1e-9))
-        )
-        known = [
-            f"{name} {value:.6g}"
-            for name, value in (("energy", step.energy), ("entropy", step.entropy))
-            if value == value
-        ]
-        passed = time.perf_counter() - self._began
-        left = f"about {duration(passed * (1 - done) / done)} left" if done > 0.03 and passed > 1 else ""
-        now = "  ".join([step.stage, *known])
-        self._bar.update(self._task, total=1.0, completed=min(done, 1.0), now=now, left=left)
-
-    def stopping(self) -> None:
-        """Ctrl-C is answered before the step that is under way has ended."""
-        self._bar.update(self._task, total=None, now="stopping; the best so far is kept", left="")
-
-
-def duration(seconds: float) -> str:
-    """In the words of a person: 40 s, 3 min, 2.5 h."""
-    if seconds < 90:
-        return f"{max(seconds, 1):.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
 @contextlib.contextmanager
 def progress(title: str, quiet: bool = False, time_limit: float | None = None) -> Iterator[Show]:
     """A bar on a terminal's standard error that names the stage and says how long it may take, then vanishes."""
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(24),
-        TextColumn("{task.fields[now]}"),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}"),
-    )
-    with Progress(*columns, console=errors, transient=True, disable=quiet or not errors.is_terminal) as bar:
-        yield Show(bar, bar.add_task(title, total=None, now="", left=""), time_limit)
+    with on_terminal(title, errors, quiet) as screen:
+        yield Show(screen, time_limit)
 
 
 LARGE = 20.0  # seconds: from here on a job is announced

@@ -65,6 +65,7 @@ def jigsaw(
     with progress("jigsaw", silent, time_limit) as show:
         show.stage("reading the tiles")
         box = tiles_of(photo, grid, shuffle, pad, seed)
+        show.given(box)
         foresee(*foreseen(box.tiles.shape, time_limit), silent)
         options = {"allowed": known_places(box, anchors, seed), "seed": seed, "polish": polish}
         solution = reassemble(as_float(box.tiles), box.grid, time_limit=clock.left, callback=show, **options)

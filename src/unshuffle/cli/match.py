@@ -58,6 +58,7 @@ def match(
     scores = None if prior is None else read_table(prior).values
     known = None if anchors is None else read_anchors(anchors, first, second)
     with progress("match", quiet or json_) as show:
+        show.given((first, second))
         found = find(
             first.values,
             second.values,

@@ -60,6 +60,7 @@ def seriate(
         kind = kind or seriation.kind_of(read)
         criterion = criterion or seriation.criterion_for(read, kind)
         apart = seriation.dissimilarity(read, kind)
+        show.given((read, apart))
         announce(f"{understood(read)}.{assumed}", silent)
         foresee(*seriation.foreseen(len(apart), criterion, time_limit), silent)
         share = 0.7 if columns and kind is not Kind.dissimilarity else 1.0  # of the time; the rest is for the columns

@@ -44,6 +44,7 @@ def strips(
     with progress("strips", silent, time_limit) as show:
         show.stage("reading the strips")
         found = read_strips(folder)
+        show.given(found)
         solution = reassemble_strips(found, seed=seed, time_limit=clock.left, callback=show, polish=polish)
         order = solution.best_order.tolist()
         show.stage("drawing")

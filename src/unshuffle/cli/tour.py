@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..files import write_together
+from ..plots import draw_tour
 from .common import Clock, announce, foresee, harmless, json_text, png_of, progress, say, table_text
 from .labels import MOST_NAMES, name_points
 from .options import Json, Out, Polish, Quiet, Seed, TimeLimit
@@ -54,6 +55,7 @@ def tour(
         chosen = [name.strip() for names in columns or () for name in names.split(",")]
         cities = read_cities(file, chosen, drop or ())
         announce(f"{cities.understood}.", silent)
+        show.given(cities)
         foresee(*foreseen(cities.n, runs, time_limit), silent)
         options = {"polish": polish, "runs": runs, "seed": seed, "time_limit": clock.left, "callback": show}
         solution = solve_tour(cities, **options)
@@ -116,27 +118,9 @@ def draw(cities: Cities, order: Tensor, title: str, confidence: Tensor | None = 
 
     if cities.points is None:
         raise ValueError("Cities without coordinates cannot be drawn.")
-    stops = order.tolist()
-    ring = cities.points[[*stops, stops[0]]].numpy()
     figure = Figure(figsize=(7.2, 6.2), layout="constrained")
-    axes = figure.add_subplot()
-    axes.plot(ring[:, 0], ring[:, 1], color="#31688e", linewidth=1.2)
-    size = max(2.0, 30.0 / max(1.0, cities.n / 60))
-    if confidence is None:
-        axes.scatter(ring[:, 0], ring[:, 1], s=size, color="#222222", zorder=2)
-    else:
-        sure = axes.scatter(
-            *ring[:-1].T, s=size, c=confidence[order].numpy(), cmap="RdYlGn", vmin=0, vmax=1, zorder=2,
-            edgecolors="#222222", linewidths=0.4,
-        )  # fmt: skip
-        figure.colorbar(sure, ax=axes, shrink=0.6, label="confidence")
-    axes.scatter(
-        ring[:1, 0], ring[:1, 1], s=4 * size, facecolors="none", edgecolors="#d1495b", linewidths=1.5, zorder=3
-    )
-    axes.set_aspect("equal")
-    axes.margins(0.08)
+    axes = draw_tour(figure.add_subplot(), cities.points, order, closed=True, confidence=confidence)
     axes.set_title(harmless(title).replace("$", r"\$"), fontsize=10)
-    axes.tick_params(labelsize=8)
     if cities.n <= MOST_NAMES:
         name_points(figure, axes, cities.points.numpy(), cities.labels)
     return figure

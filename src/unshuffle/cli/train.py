@@ -6,7 +6,6 @@ import inspect
 import json
 import os
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import fields
 from enum import Enum
 from pathlib import Path
@@ -16,7 +15,7 @@ import typer
 
 from ..errors import BadInput
 from ..files import write_atomic
-from .common import errors, harmless, say
+from .common import errors, harmless, progress, say
 from .options import Json, Out, Quiet, Seed, TimeLimit
 
 if TYPE_CHECKING:
@@ -96,7 +95,6 @@ def train(
     unshuffle train jigsaw --recipe paper --n 5 --data faces --temperature adaptive;
     unshuffle train tour --n 50 --time-limit 600
     """
-    from ..learn.watching import progress_bar
     from ..learn.watching import tensorboard as tensorboard_log
     from ..recipes.settings import plain
     from ..recipes.training import train as carry_out
@@ -119,8 +117,9 @@ def train(
     if not (quiet or json_):
         for line in described(chosen, f"{task.value}, {recipe.value} recipe"):
             errors.print(line, markup=False, soft_wrap=True)
-    with ExitStack() as stack:
-        watchers = [stack.enter_context(progress_bar(quiet or json_))]
+    with progress(task.value, quiet or json_) as show:
+        watchers: list[Callable[[Moment], object]] = [show]
+        show.given(chosen)
         if tensorboard:
             watchers.append(tensorboard_log(out / "tensorboard"))
         fitted = carry_out(chosen, out, device=device, time_limit=time_limit, callback=_each(watchers))
@@ -177,10 +176,10 @@ def chosen_recipe(task: str, name: str, seed: int, given: dict[str, Any]) -> Rec
     return make(**defaults, **asked, seed=seed)
 
 
-def _each(watchers: Sequence[Callable[[Moment], object]]) -> Callable[[Moment], None]:
-    def call(moment: Moment) -> None:
-        for watcher in watchers:
-            watcher(moment)
+def _each(watchers: Sequence[Callable[[Moment], object]]) -> Callable[[Moment], bool]:
+    def call(moment: Moment) -> bool:
+        answers = [watcher(moment) for watcher in watchers]  # every one of them is told
+        return False not in answers
 
     return call
 

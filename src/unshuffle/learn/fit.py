@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+from .. import plots
 from ..errors import BadInput, function, shown, whole
 from ..relaxations.protocol import Relaxation
 from ..watch import Status, Watch
@@ -19,6 +20,11 @@ from .loop import Loop, Moment
 from .modes import modes_kept
 from .objective import Learner, Loss
 from .team import joined
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SHOWN = ("loss", "held_out", "tau", "row_entropy_mean")  # of the log, in a picture
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,22 @@ class Fitted:
     best: float | None  # hard loss on the held-out lists
     status: Status
     folder: Path | None
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Loss, held-out loss and entropy against the epoch, each between its least and its greatest."""
+        if not self.history:
+            raise BadInput("No epoch was finished, so there is nothing to plot.")
+        names = [name for name in SHOWN if name in self.history[-1]]
+        return plots.draw_records(plots.new_axes(ax, (5.6, 3.6)), self.history, names)
+
+    def _repr_html_(self) -> str:
+        epochs = len(self.history)
+        lines = [f"{self.status} after {epochs} epoch{'s' * (epochs != 1)}"]
+        if self.best is not None and self.best_epoch is not None:
+            lines.append(f"best on held-out lists: {self.best:.4g}, epoch {self.best_epoch + 1}")
+        lines.append(f"weights: {sum(p.numel() for p in self.network.parameters()):,}")
+        draw = self.plot if self.history else (lambda ax: ax.set_axis_off())
+        return plots.card(f"Fitted {type(self.network).__name__}", lines, draw)
 
 
 def fit(

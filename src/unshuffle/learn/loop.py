@@ -8,7 +8,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
@@ -47,6 +47,30 @@ class Moment:
     steps: int | None
     loss: float
     record: dict[str, Any] | None = None
+    seconds: float = 0.0
+    learner: Learner | None = field(default=None, repr=False, compare=False)
+    """Network, relaxation and loss as they are now: to look at, not to change."""
+
+    @property
+    def overall(self) -> float:
+        """How far this is, from 0 to 1."""
+        steps = self.steps or self.step
+        return (self.epoch + self.step / max(steps, 1)) / max(self.epochs, 1)
+
+    @property
+    def words(self) -> str:
+        return f"epoch {self.epoch + 1}/{self.epochs}  loss {self.loss:.4g}"
+
+    @property
+    def lasting(self) -> str:
+        """What is known after an epoch, and shown until the next is over."""
+        parts, record = [], self.record or {}
+        if "row_entropy_mean" in record:
+            beta = f"beta {record['beta_min']:.3g}-{record['beta_max']:.3g}"
+            parts.append(f"entropy {record['row_entropy_mean']:.3f}  {beta}")
+        if "held_out" in record:
+            parts.append(f"held out {record['held_out']:.4g}")
+        return "".join(f"  {part}" for part in parts)
 
 
 @dataclass
@@ -205,7 +229,9 @@ class Loop:
         return self.status != "finished"
 
     def _moment(self, loss: float, record: dict[str, Any] | None = None) -> Moment:
-        return Moment(self.state.epoch, self.epochs, self.state.step, self.steps, loss, record)
+        state = self.state
+        where = state.epoch, self.epochs, state.step, self.steps
+        return Moment(*where, loss, record, self.watch.seconds, self.learner)
 
     # --- the end of an epoch -----------------------------------------------------------------------------------------
 
@@ -231,7 +257,8 @@ class Loop:
         state.epoch, state.step, state.total, state.gradient = state.epoch + 1, 0, 0.0, 0.0
         self.save()
         self._write_log()
-        self._must_stop(Moment(state.epoch - 1, self.epochs, steps, steps, loss, record))
+        where = state.epoch - 1, self.epochs, steps, steps
+        self._must_stop(Moment(*where, loss, record, self.watch.seconds, self.learner))
 
     def _held_out_loss(self) -> float:
         """Mean hard loss; every epoch the same lists."""

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from .. import plots
 from ..errors import BadInput, number, shown, whole
 from ..operators.permutation import inverse
 from ..relaxations.gumbel_sinkhorn import GumbelSinkhorn
 from ..relaxations.protocol import Relaxation
 from .batches import as_items, items_and_mask
 from .modes import modes_kept
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 UNCALIBRATED = 0.1  # of the deviation of the scores
 SURE = 0.995
@@ -28,6 +32,21 @@ class Prediction:
     order: Int[Tensor, "lists n"]  # item at each position
     confidence: Float[Tensor, "lists n"]  # per item, in the order of the input: how surely it is in its place
     scores: Float[Tensor, "lists n ..."]  # what `solve(init=...)` takes
+
+    def plot(self, ax: Axes | None = None, *, index: int = 0, pictures: Any = None) -> Axes:
+        """Of one list of the batch: its scores, rows as ordered; or ``pictures`` (items x height x width) in a grid in that order."""
+        order, scores = self.order[index], self.scores[index]
+        if pictures is not None:
+            return plots.draw_pictures(plots.new_axes(ax), pictures, order, plots.squarest(len(order)))
+        rows = order[order >= 0]
+        ax = plots.draw_matrix(plots.new_axes(ax), scores[rows].reshape(len(rows), -1), label="score")
+        ax.set(xlabel="position", ylabel="item, as ordered")
+        return ax
+
+    def _repr_html_(self) -> str:
+        lists, n = self.order.shape
+        title = f"Prediction, {lists} list{'s' * (lists != 1)} of {n} items"
+        return plots.card(title, [plots.how_sure(self.confidence), "shown: scores of the first list"], self.plot)
 
 
 def predict(

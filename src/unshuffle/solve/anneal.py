@@ -53,9 +53,11 @@ def anneal(
     stage: str = "",
     purity: float | None = None,
     energy: Callable[[Tensor], float] | None = None,
+    seen: Callable[[Float[Tensor, "rows columns"]], Tensor] = torch.clone,
 ) -> float:
     """Cool ``state`` in place until its mean purity exceeds ``purity`` (``pace.frozen``); returns the log beta reached.
 
+    ``seen`` makes items x positions of the soft assignment of a run, for those who watch.
     Ends early when ``watch`` says so. Deterministic: nothing random happens here.
     """
 
@@ -67,7 +69,8 @@ def anneal(
         return float(state.purity.mean())
 
     def look(beta: float) -> bool:
-        return watch(stage=stage, beta=beta, energy=_energy(state, energy), entropy=spread(state))
+        told = {"energy": _energy(state, energy), "entropy": spread(state)}
+        return watch(stage=stage, beta=beta, **told, soft=lambda: seen(state.soft[0]))
 
     return cool(advance, look, log_beta, pace, pace.frozen if purity is None else purity)
 

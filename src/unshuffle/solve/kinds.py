@@ -146,7 +146,8 @@ def solved(
         ended = watch.rest()
         polished = method.polish(problem, given, found, **options) if polish else None
     status = watch.status if watch.stopped else ended
-    return replace(found, polished=polished, seconds=watch.seconds, status=status, history=watch.history)
+    told = {"seconds": watch.seconds, "status": status, "history": watch.history, "layout": problem}
+    return replace(found, polished=polished, **told)
 
 
 def tried_all(method: Method, layout: Any, cost: Any, allowed: Tensor | None) -> Solution:

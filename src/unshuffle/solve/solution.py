@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from .. import plots
+from ..structure.layouts import Cycle, Grid
 from ..watch import Step
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class Polished(NamedTuple):
@@ -44,6 +49,8 @@ class Solution:
     seconds: float = 0.0
     status: Literal["finished", "time limit", "interrupted"] = "finished"
     history: Sequence[Step] = ()
+    layout: Any = None
+    """What was solved: a layout, or the user's own loss."""
 
     @property
     def best_order(self) -> Int[Tensor, "n"]:
@@ -75,3 +82,47 @@ class Solution:
             f"Solution({len(self.order)} items, energy {self.energy:.6g}{polished}, {self.status} in {self.seconds:.1f} s, "
             f"mean confidence {float(self.confidence.mean()):.2f})"
         )
+
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        points: Any = None,
+        table: Any = None,
+        pictures: Any = None,
+        history: bool = False,
+    ) -> Axes:
+        """A picture of the solution, on ``ax`` or on new axes, which are returned.
+
+        ``points`` (items x 2): the way through them. ``table`` (items x anything; square: dissimilarities, both sides are ordered):
+        a heat map with its rows in order. ``pictures`` (items x height x width): a grid of them. ``history``: energy and entropy
+        against time. Without any of these: the soft permutation, its rows in order.
+        """
+        order = self.best_order.numpy()
+        if points is not None:
+            ax = plots.new_axes(ax)
+            closed = isinstance(self.layout, Cycle)
+            return plots.draw_tour(ax, points, order, closed=closed, confidence=self.confidence)
+        if table is not None:
+            return plots.draw_matrix(plots.new_axes(ax), _ordered(table, order))
+        if pictures is not None:
+            shape = (self.layout.height, self.layout.width) if isinstance(self.layout, Grid) else (1, len(order))
+            return plots.draw_pictures(plots.new_axes(ax), pictures, order, shape)
+        if history:
+            return plots.draw_history(plots.new_axes(ax, (5.6, 3.2)), self.history)
+        return plots.draw_soft(plots.new_axes(ax), self.soft, order)
+
+    def _repr_html_(self) -> str:
+        lines = [f"energy {self.energy:.6g}, {self.status} in {self.seconds:.1f} s"]
+        if self.polished is not None:
+            lines.append(f"polished: {self.best_energy:.6g}")
+        lines.append(plots.how_sure(self.confidence))
+        return plots.card(f"Solution, {len(self.order)} items", lines, self.plot)
+
+
+def _ordered(table: Any, order: Any) -> Any:
+    """Rows in order; of a square table the columns too."""
+    import numpy as np
+
+    values = np.asarray(table, dtype=float)
+    return values[np.ix_(order, order)] if values.shape[0] == values.shape[-1] else values[order]

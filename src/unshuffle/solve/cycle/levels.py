@@ -92,7 +92,15 @@ def _dense(
     state = WarmState(soft, bias, row_mass=level.s)
     pull = dense_pull(level, torch.empty_like(state.soft))
     log_beta = anneal(
-        state, pull, log_beta, pace=level.pace, watch=watch, stage=stage, purity=level.enough, energy=_energy(level)
+        state,
+        pull,
+        log_beta,
+        pace=level.pace,
+        watch=watch,
+        stage=stage,
+        purity=level.enough,
+        energy=_energy(level),
+        seen=lambda soft: soft.T.clone(),
     )
     return state.soft, log_beta
 
@@ -132,7 +140,10 @@ def _sparse(
 
     def look(beta: float) -> bool:
         length = min(expected_cost(ring, level.fine[0].numpy()) for ring in rings) * level.unit
-        return watch(stage=stage, beta=beta, energy=length, entropy=float(np.mean([ring.entropy for ring in rings])))
+        entropy = float(np.mean([ring.entropy for ring in rings]))
+        return watch(
+            stage=stage, beta=beta, energy=length, entropy=entropy, soft=lambda: torch.from_numpy(rings[0].dense().T)
+        )
 
     log_beta = cool(advance, look, log_beta, pace, level.enough)
     return torch.from_numpy(np.stack([ring.dense() for ring in rings])), log_beta

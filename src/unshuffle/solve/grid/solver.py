@@ -8,6 +8,7 @@ stays metastable far too long and freezes into domains that do not fit (12 x 9 p
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -141,7 +142,9 @@ def _in_lists(puzzle: Puzzle, seeds: np.ndarray, centre: int) -> np.ndarray:
     while on and not all(crystal.done for crystal in crystals):
         in_chunks(some, len(crystals))
         beta, entropy = min(c.beta for c in crystals), float(np.mean([c.entropy for c in crystals]))
-        on = puzzle.watch(stage="anneal", beta=beta, entropy=entropy)
+        on = puzzle.watch(
+            stage="anneal", beta=beta, entropy=entropy, soft=lambda: torch.from_numpy(crystals[0].scores()).softmax(1)
+        )
     return np.stack([assign(torch.from_numpy(crystal.scores())).numpy() for crystal in crystals])
 
 
@@ -149,7 +152,10 @@ def _grown(puzzle: Puzzle, soft: np.ndarray, bias: np.ndarray, *, torus: bool, s
     crystal = Crystal(soft, bias, WHOLE.start * np.log(max(puzzle.layout.n, 2)))
     for _ in range(0, WHOLE.steps, SLICE):
         grow(crystal, puzzle.belief.bonds, Board(*puzzle.shape, torus), WHOLE, SLICE)
-        on = puzzle.watch(stage=stage, beta=float(crystal.beta.min()), entropy=float(crystal.entropy.mean()))
+        beta, entropy = float(crystal.beta.min()), float(crystal.entropy.mean())
+        on = puzzle.watch(
+            stage=stage, beta=beta, entropy=entropy, soft=lambda: torch.from_numpy(crystal.soft[0].copy())
+        )
         if crystal.done.all() or not on:
             break
     return crystal
@@ -214,7 +220,8 @@ def _reassembled(
     while not all(search.done for search in searches):
         in_chunks(some, len(searches), float(puzzle.layout.n**2))
         best = max(searches, key=lambda search: search.total)
-        if not puzzle.watch(stage="reassemble", energy=puzzle.energy(best.order), entropy=0.0):
+        found, energy = torch.from_numpy(best.order.copy()), puzzle.energy(best.order)
+        if not puzzle.watch(stage="reassemble", energy=energy, entropy=0.0, soft=partial(to_matrix, found)):
             break
     ends = {start: search.order for start, search in zip(distinct, searches, strict=True)}
     return [ends[start.tobytes()] for start in starts]

@@ -86,7 +86,8 @@ class Search:
             P = self.projected(project, support, usual, beta)
             best = int((P * support).sum((-1, -2)).argmax())
             entropy = -float((P[best] * P[best].clamp_min(1e-12).log()).sum()) / m
-            if not self.watch(stage="distances", beta=beta, energy=-float(usual[best]), entropy=entropy):
+            told = {"beta": beta, "energy": -float(usual[best]), "entropy": entropy}
+            if not self.watch(stage="distances", **told, soft=P[best].clone):
                 break
         return P, support, usual
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ... import plots
 from ...compute.threads import small_steps
 from ...errors import whole
 from ...operators.assignment import assign
@@ -18,6 +19,9 @@ from . import checks
 from .exact import counted, match_distances
 from .found import Asked, Found
 from .local import match_neighbourhoods
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 SMALL = 1000  # items: below, a step is too little work to share among threads
 PULL = 1e3
@@ -49,6 +53,21 @@ class Match:
         out = " and ".join(str(len(who)) for who in self.left_out)
         sure = f", median confidence {float(self.confidence.median()):.3f}" if len(self.pairs) else ": all left out"
         return f"Match({len(self.pairs)} pairs of {m} and {n} items by {self.structure}, {out} left out{sure}, {self.status})"
+
+    def plot(self, ax: Axes | None = None, *, history: bool = False) -> Axes:
+        """The soft correspondence, items of A in order by items of B, each beside its partner; or energy and entropy against time."""
+        if history:
+            return plots.draw_history(plots.new_axes(ax, (5.6, 3.2)), self.history)
+        rows, columns = (torch.cat((self.pairs[:, k], self.left_out[k])) for k in (0, 1))
+        ax = plots.draw_soft(plots.new_axes(ax), self.soft[rows][:, columns])
+        ax.set(xlabel="item of B, pairs first", ylabel="item of A, pairs first")
+        return ax
+
+    def _repr_html_(self) -> str:
+        m, n = self.soft.shape
+        out = " and ".join(str(len(who)) for who in self.left_out)
+        lines = [f"by {self.structure}, {self.status} in {self.seconds:.1f} s", f"left out: {out} of {m} and {n}"]
+        return plots.card(f"Match, {len(self.pairs)} pairs", [*lines, plots.how_sure(self.confidence)], self.plot)
 
 
 def match(

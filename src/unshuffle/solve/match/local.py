@@ -92,7 +92,8 @@ class Neighbourhoods:
             energies = (P * support).sum((-1, -2)) / 2 / self.size
             entropy = -(P * P.clamp_min(1e-12).log()).sum((-1, -2)) / self.size
             best = int((beta * energies + entropy).argmax())
-            if not watch(stage=stage, beta=beta, energy=-float(energies[best]), entropy=float(entropy[best])):
+            told = {"beta": beta, "energy": -float(energies[best]), "entropy": float(entropy[best])}
+            if not watch(stage=stage, **told, soft=P[best].clone):
                 break
         return P, support, self.free_energy(P, support, beta)
 

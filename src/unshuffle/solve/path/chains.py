@@ -110,7 +110,10 @@ def anneal_chains(
     pull = _ChainPull(links, m)
     unstable = len(links) / ((2 + SELF) * max(steepest(links), 1e-12))
     state = WarmState(scattered(runs, m, m, 1.0, generator))
-    anneal(state, pull, math.log(START * unstable), pace=PACE, watch=watch, stage=stage)
+    home = torch.from_numpy(np.argsort(np.concatenate(chains), kind="stable"))
+    home = torch.arange(m).repeat_interleave(torch.tensor([len(chain) for chain in chains]))[home]
+    seen = {"stage": stage, "seen": lambda soft: soft[home]}  # an item is where its chain is
+    anneal(state, pull, math.log(START * unstable), pace=PACE, watch=watch, **seen)
     found = []
     for run, order in enumerate(decode(state.soft).numpy()):
         position = np.arange(m)

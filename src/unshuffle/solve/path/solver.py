@@ -154,7 +154,11 @@ class _Search:
             beta *= math.exp(STEP)
             steps += 1
             if steps % 10 == 0 and not self.watch(
-                stage=stage, beta=beta, energy=self.candidates[0][0], entropy=band_entropy(band)
+                stage=stage,
+                beta=beta,
+                energy=self.candidates[0][0],
+                entropy=band_entropy(band),
+                soft=lambda: torch.from_numpy(band_dense(band)[np.argsort(start)]),
             ):
                 break
             if purity > FROZEN:
