@@ -60,15 +60,18 @@ def draw_tour(ax: Axes, points: Any, order: Any, *, closed: bool, confidence: An
     return ax
 
 
-def draw_matrix(ax: Axes, values: Any, cmap: str = "viridis", label: str = "", **limits: float) -> Axes:
+def draw_matrix(
+    ax: Axes, values: Any, cmap: str = "viridis", label: str = "", limits: tuple[float, float] | None = None
+) -> Axes:
     """A heat map; of a matrix too fine to be shown, means of blocks."""
     values = np.asarray(values, dtype=float)
     if values.ndim != 2:
         raise BadInput(f"A heat map is of a matrix, not of shape {values.shape}.")
     height, width = values.shape
+    least, most = limits or (None, None)
     layer = ax.imshow(
         coarser(values, FINEST), aspect="auto", cmap=cmap, interpolation="nearest",
-        extent=(-0.5, width - 0.5, height - 0.5, -0.5), **limits,
+        extent=(-0.5, width - 0.5, height - 0.5, -0.5), vmin=least, vmax=most,
     )  # fmt: skip
     ax.figure.colorbar(layer, ax=ax, shrink=0.7, label=label)
     return ax
@@ -90,7 +93,7 @@ def draw_soft(ax: Axes, soft: Any, order: Any = None) -> Axes:
     """A soft permutation; with an order, its rows are in that order, and what is sure is on the diagonal."""
     soft = np.asarray(soft, dtype=float)
     rows = soft if order is None else soft[np.asarray(order)]
-    draw_matrix(ax, rows, cmap="magma", label="how much of it", vmin=0, vmax=max(float(rows.max(initial=0)), 1e-12))
+    draw_matrix(ax, rows, cmap="magma", label="how much of it", limits=(0.0, max(float(rows.max(initial=0)), 1e-12)))
     ax.set(xlabel="position", ylabel="item" if order is None else "item, as ordered")
     return ax
 
