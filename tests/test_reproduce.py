@@ -21,7 +21,8 @@ from typer.testing import CliRunner
 
 from unshuffle.cli.common import build
 from unshuffle.paper.executor import Local, not_yet_computed
-from unshuffle.paper.keys import PublishedKeys, UntrainedKeys, greedy
+from unshuffle.paper.geometry import ot4p
+from unshuffle.paper.keys import PublishedKeys, UntrainedKeys, UntrainedSoftSort, greedy
 from unshuffle.paper.lock import held
 from unshuffle.paper.run import Busy, Means, Outcome, Planned, Training, Unfinished, carry_out, compact, result_of
 from unshuffle.paper.sorting import BUDGETS, RANGES, sorting
@@ -179,7 +180,23 @@ def test_neuralsort_as_published_is_the_papers_row():
     for section, column, n in (("[0, 1]", 2, 50), ("[10, 11]", 0, 5), ("[10, 11]", 1, 10), ("[10, 11]", 2, 50)):
         tau = PublishedKeys(n, RANGES[section], seed=0).compute(Means(Path())).metrics["tau"]
         assert tau == pytest.approx(papers[section]["NeuralSort, as published"][column][0], abs=0.04)
-    assert UntrainedKeys(50, (10.0, 11.0), seed=0, lists=20).compute(Means(Path())).metrics["tau"] == 1.0
+    for keys in (UntrainedKeys, UntrainedSoftSort):
+        assert keys(50, (10.0, 11.0), seed=0, lists=20).compute(Means(Path())).metrics["tau"] == 1.0
+
+
+def test_the_sweep_of_ot4p_varies_rate_schedule_and_range():
+    runs = {p.place.row: p.run for p in ot4p("cpu", (0,)) if p.place.column == "5" and p.place.section == "[0, 1]"}
+    recipes: dict[str, Any] = {row: run.recipe for row, run in runs.items() if isinstance(run, Training)}
+    del recipes["global"]
+    assert recipes["OT4P, rate 5e-3"].descent.rate == 10 * recipes["OT4P"].descent.rate
+    ends = {row: [round(1 / r.relax.schedule(e), 3) for e in (0, 15, 29)] for row, r in recipes.items()}
+    assert ends == {
+        "OT4P": [1.0, 0.326, 0.2],
+        "OT4P, rate 5e-3": [1.0, 0.326, 0.2],
+        "OT4P, tau to 0.5": [1.0, 0.659, 0.5],
+        "OT4P, exponential": [1.0, 0.435, 0.2],
+        "OT4P, tau 0.5": [0.5, 0.5, 0.5],
+    }
 
 
 def test_greedy_decoding_takes_what_is_left_position_by_position():
@@ -196,7 +213,7 @@ def test_rows_as_published_follow_the_authors_code():
     assert isinstance(theirs, Training)
     relax: Any = theirs.recipe.relax
     assert 1 / relax.schedule(74.5) == pytest.approx(1.0)  # tau from 1.5 to 0.5, linear
-    assert (relax.adapt_from, theirs.recipe.descent.clip, theirs.stopping) == (0, None, LastByTest(25))
+    assert (relax.adapt_from, theirs.recipe.descent.clip, theirs.stopping) == (0, None, LastByTest(5, 5, 0.001))
     assert (ours.recipe.relax.adapt_from, ours.stopping) == (1, BestHeldOut(25))  # pyright: ignore
 
 
@@ -379,6 +396,16 @@ def test_the_command_computes_once_and_shows_ours_beside_the_papers(tmp_path):
     assert cell["paper"] == [0.029, None]
 
 
+def test_a_row_a_column_and_a_section_can_be_asked_for(tmp_path):
+    arguments = ("sorting", "--scale", "smoke", "--seeds", "0", "--only", "SoftSort", "--column", "5")
+    done = reproduce(*arguments, "--section", "[10, 11]", "--store", tmp_path, "--json")
+    assert done.exit_code == 0, done.output
+    assert {(r.task, r.places[0].section) for r in Store(tmp_path)} == {
+        ("softsort", "[10, 11]"),
+        ("sorting", "[10, 11]"),
+    }
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -386,6 +413,8 @@ def test_the_command_computes_once_and_shows_ours_beside_the_papers(tmp_path):
         (("sorting", "--scale", "large"), "--scale must be one of"),
         (("sorting", "--seeds", "a"), "Seeds are whole numbers"),
         (("jigsaw",), "--data"),
+        (("sorting", "--column", "7"), "--column must be one of 100, 300, 5, 10, 50"),
+        (("sorting", "--only", "Neural", "--section", "[1, 2]"), "--section must be one of [0, 1], [10, 11]"),
     ],
 )
 def test_bad_input_is_one_sentence(arguments, words, tmp_path):

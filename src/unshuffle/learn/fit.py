@@ -16,7 +16,7 @@ from ..relaxations.protocol import Relaxation
 from ..watch import Status, Watch
 from .batches import Batches, by_epoch, in_turn
 from .descent import Descent
-from .loop import Loop, Moment
+from .loop import Loop, Moment, Patience
 from .modes import modes_kept
 from .objective import Learner, Loss
 from .team import joined
@@ -66,7 +66,7 @@ def fit(
     samples: int = 5,
     descent: Descent = Descent(),
     held_out: Batches | None = None,
-    patience: int | None = None,
+    patience: Patience | None = None,
     measures: Callable[[nn.Module], dict[str, float]] | None = None,
     folder: Path | str | None = None,
     about: dict[str, Any] | None = None,
@@ -82,7 +82,7 @@ def fit(
     or `OnPermutation(f)` with f(P, items). The loss is averaged over `samples` noisy permutations.
 
     After each epoch the hard loss (of the decoded orders) on `held_out` decides which weights are kept, and `patience`
-    epochs without a better one end the training. `measures(network)` adds numbers to the log and decides nothing.
+    epochs without a better one end the training (or a function of the history, the lines of the log so far, that says so). `measures(network)` adds numbers to the log and decides nothing.
 
     With a `folder`: last.pt (at least once a minute), best.pt, log.jsonl; the same call goes on where a killed one stopped
     and ends with the same weights. A loss that is not finite or explodes is rolled back to the epoch's start at half the
@@ -99,7 +99,7 @@ def fit(
         raise BadInput(f"descent must be a us.Descent(rate), not {shown(descent)}.")
     for name, count, least in (("epochs", epochs, 1), ("samples", samples, 1), ("batch", batch, 1), ("seed", seed, 0)):
         whole(name, count, least)
-    if patience is not None:
+    if patience is not None and not callable(patience):
         whole("patience", patience, 0)
         if held_out is None:
             raise BadInput("patience waits for a better loss on held_out lists: give those too, or leave it out.")

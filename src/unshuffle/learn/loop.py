@@ -30,6 +30,7 @@ log = logging.getLogger("unshuffle")
 SAVE_EVERY = 60.0  # seconds of work that a kill may cost, where epochs are longer than that
 EXPLODED = 1e3  # times the largest loss of any epoch so far: annealing alone changes a loss far less
 ROLLBACKS = 8  # of one epoch: the rate is then 1/256 of what was asked for
+Patience = int | Callable[[list[dict[str, Any]]], bool]  # epochs without a better held-out loss; or by the history
 ENDS: tuple[Status, ...] = get_args(Status)  # where processes differ, the last of these counts
 
 
@@ -149,10 +150,10 @@ class Loop:
 
     # --- the loop ----------------------------------------------------------------------------------------------------
 
-    def run(self, patience: int | None) -> None:
+    def run(self, patience: Patience | None) -> None:
         with torch.random.fork_rng([self.team.device] if self.team.device.type == "cuda" else []):
             while self.state.epoch < self.epochs and self.status == "finished":
-                if patience is not None and self.state.epoch - (self.state.best_epoch or 0) > patience:
+                if patience is not None and self._had_enough(patience):
                     break
                 good = copy.deepcopy(self._capture())
                 for _ in range(ROLLBACKS):
@@ -165,6 +166,11 @@ class Loop:
                         f"The loss of epoch {good.epoch + 1} is not finite even at {good.scale:.2g} times the learning"
                         " rate; lower the rate or beta, or look for extreme values in the items."
                     )
+
+    def _had_enough(self, patience: Patience) -> bool:
+        if callable(patience):
+            return patience(self.state.history)
+        return self.state.epoch - (self.state.best_epoch or 0) > patience
 
     def _epoch(self) -> bool:
         """The rest of the current epoch; False if it diverged."""

@@ -1,4 +1,4 @@
-"""NeuralSort in the paper's sorting table, without training: the numbers are their own keys."""
+"""NeuralSort and SoftSort in the paper's sorting table, without training: the numbers are their own keys."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from ..metrics import order_tau
 from ..operators.assignment import assign
 from ..recipes.draws import HELD_OUT, TEST, Draw, drawn
 from ..relaxations.neuralsort import NeuralSort
+from ..relaxations.protocol import Relaxation
+from ..relaxations.softsort import SoftSort
 from ..temperature.schedules import Constant
 from .run import Means, Outcome
 
@@ -43,9 +45,24 @@ class UntrainedKeys:
         return Outcome({"tau": self._tau(beta, test), "beta": beta})
 
     def _tau(self, beta: float, lists: Tensor) -> float:
-        P = NeuralSort(Constant(beta))(lists)
+        P = self._soft(beta)(lists)
         order = assign(P.clamp_min(torch.finfo(P.dtype).tiny).log())
         return order_tau(order, lists.argsort(-1)).mean().item()
+
+    def _soft(self, beta: float) -> Relaxation:
+        return NeuralSort(Constant(beta))
+
+
+@dataclass(frozen=True)
+class UntrainedSoftSort(UntrainedKeys):
+    """SoftSort in the same way; the paper has no numbers of it."""
+
+    @property
+    def task(self) -> str:
+        return "softsort"
+
+    def _soft(self, beta: float) -> Relaxation:
+        return SoftSort(Constant(beta))
 
 
 @dataclass(frozen=True)

@@ -70,9 +70,21 @@ class BestHeldOut:
 
 @dataclass(frozen=True)
 class LastByTest:
-    """As the authors' code: the *test* lists say when to stop, and the weights of the last epoch are reported."""
+    """As the authors' code: Kendall tau on the *test* lists says when to stop, and the weights of the last epoch are reported.
 
-    patience: int
+    It is measured every `every` epochs; `patience` times without one that is better by `least` are the end.
+    """
+
+    patience: int = 5
+    every: int = 5
+    least: float = 0.001
+
+    def __call__(self, history: list[dict[str, Any]]) -> bool:
+        best, waited = -2.0, 0  # below any tau
+        for record in history[self.every - 1 :: self.every]:
+            waited = 0 if record["test_tau"] > best + self.least else waited + 1
+            best = record["test_tau"] if waited == 0 else best
+        return waited >= self.patience
 
 
 def train(
@@ -102,9 +114,9 @@ def train(
         epochs=recipe.epochs,
         samples=recipe.samples,
         descent=recipe.descent,
-        held_out=recipe.held_out() if isinstance(stopping, BestHeldOut) else recipe.test_set(),
-        patience=stopping.patience,
-        measures=recipe.measures,
+        held_out=recipe.held_out(),
+        patience=stopping if isinstance(stopping, LastByTest) else stopping.patience,
+        measures=_with_test(recipe) if isinstance(stopping, LastByTest) else recipe.measures,
         folder=folder,
         about=about(recipe),
         seed=recipe.seed,
@@ -117,6 +129,10 @@ def train(
     if calibrated and fitted.status != "interrupted" and folder is not None and os.environ.get("RANK", "0") == "0":
         _calibrate(recipe, fitted.network, Path(folder) / "best.pt")
     return fitted
+
+
+def _with_test(recipe: Recipe) -> Callable[[nn.Module], dict[str, float]]:
+    return lambda network: recipe.measures(network) | {"test_tau": recipe.test(network)["tau"]}
 
 
 def _calibrate(recipe: Recipe, network: nn.Module, best: Path) -> None:

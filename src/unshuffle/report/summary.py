@@ -145,8 +145,11 @@ def stopped_early(result: Result) -> str:
     asked, done = result.settings.get("recipe", {}).get("epochs"), result.metrics.get("epochs")
     if asked is None or done is None or done >= asked:
         return ""
-    patience = result.settings.get("stopping", {}).get("patience")
-    return f"stopped early, after {patience} epochs without a better loss"
+    stopping = result.settings.get("stopping", {})
+    if "every" in stopping:
+        looks = f"{stopping['patience']} looks, one every {stopping['every']} epochs"
+        return f"stopped early by the test lists, after {looks}, without a better Kendall tau"
+    return f"stopped early, after {stopping.get('patience')} epochs without a better loss"
 
 
 def _place(column: str, published: list[str]) -> tuple[float, str]:
