@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -18,10 +19,12 @@ from unshuffle.metrics import mask_only_tau, mask_only_tau_sampled, order_tau
 from unshuffle.networks import AskNeighbours, SeamScorer
 from unshuffle.operators.assignment import assign
 from unshuffle.operators.permutation import to_matrix
-from unshuffle.recipes.jigsaw import Jigsaw
-from unshuffle.recipes.puzzles import Split, anchored, cut_all, puzzles, read_folder
+from unshuffle.recipes.folders import by_name, read_folder
+from unshuffle.recipes.jigsaw import Jigsaw, distance_to_picture
+from unshuffle.recipes.puzzles import anchored, cut_all, puzzles
 from unshuffle.recipes.scorers import BySeams
 from unshuffle.recipes.settings import plain
+from unshuffle.recipes.streams import AHEAD, OnDisk, Streamed
 from unshuffle.recipes.trained import recipe_from
 from unshuffle.recipes.training import about, train
 from unshuffle.relaxations.gumbel_sinkhorn import GumbelSinkhorn
@@ -109,8 +112,81 @@ def test_a_folder_is_split_by_name(folder):
     assert [len(part) for part in (split.train, split.held_out, split.test)] == [56, 8, 16]
     assert torch.equal(split.test, pictures(80)[64:])
     assert read_folder(folder, 9, most=20).train.shape == (14, 9, 9, 3)
-    whole = Split.of(torch.zeros(1095, 2, 2, 3, dtype=torch.uint8))
-    assert [len(part) for part in (whole.train, whole.held_out, whole.test)] == [800, 100, 195]
+    assert [len(part) for part in by_name([Path(str(k)) for k in range(1095)])] == [800, 100, 195]
+
+
+@pytest.fixture
+def celeba(tmp_path) -> Path:
+    """A folder like CelebA's: 40 pictures, taller than wide, and the official split."""
+    (tmp_path / "img_align_celeba").mkdir()
+    lines = []
+    for k, picture in enumerate(pictures(40).numpy()):
+        tall = Image.fromarray(picture).resize((18, 22), Image.Resampling.NEAREST)
+        tall.save(tmp_path / "img_align_celeba" / f"{k + 1:06d}.png")
+        lines.append(f"{k + 1:06d}.png {0 if k % 4 < 2 else k % 4 - 1}\n")
+    (tmp_path / "list_eval_partition.txt").write_text("".join(lines))
+    return tmp_path
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_celeba_has_its_official_split_and_stays_on_disk(celeba, inside, monkeypatch):
+    monkeypatch.setattr("unshuffle.recipes.folders.MOST_IN_MEMORY", 20)
+    (celeba / "list_eval_partition.csv").write_text("not read while the text is there")
+    split = read_folder(celeba / "img_align_celeba" if inside else celeba, 18)
+    files = [[int(f.stem) - 1 for f in part.files] for part in (split.train, split.held_out, split.test)]  # pyright: ignore
+    assert files == [[k for k in range(40) if k % 4 in which] for which in ((0, 1), (2,), (3,))]
+    assert split.test[1:3].shape == (2, 18, 18, 3)
+
+
+def test_celebas_list_may_have_commas_and_must_name_pictures(celeba, tmp_path):
+    path = celeba / "list_eval_partition.txt"
+    lines = path.read_text().replace(" ", ",")
+    path.unlink()
+    (celeba / "list_eval_partition.csv").write_text("image_id,partition\n" + lines)
+    assert [len(part) for part in vars(read_folder(celeba, 9)).values()] == [20, 10, 10]  # few: in memory
+    (celeba / "list_eval_partition.csv").write_text(lines.replace(",1", ",0"))
+    with pytest.raises(BadInput, match="30, 0 and 10 of the pictures"):
+        read_folder(celeba, 6)
+
+
+def test_streamed_puzzles_are_a_few_batches_in_memory_and_the_same_again(celeba, monkeypatch):
+    files = tuple(sorted((celeba / "img_align_celeba").iterdir()))
+    asked = []
+    read = OnDisk.read
+    monkeypatch.setattr(OnDisk, "read", lambda self, k: asked.append(k) or read(self, k))
+    stream = Streamed(OnDisk(files, 18), lambda given, seed: puzzles(given, 3, 2, seed), batch=4, seed=1)
+    first = next(given := stream(0))
+    assert len(asked) <= 4 * (AHEAD + 1)
+    rest = list(given)
+    assert (len(stream), len(rest), sorted(asked)) == (10, 9, list(range(40)))
+    assert torch.equal(first[0], next(stream(0))[0])
+    assert not torch.equal(first[0], next(stream(1))[0])
+    turn = replace(stream, in_turn=True, batch=16)
+    assert [len(items) for items, _ in turn(0)] == [16, 16, 8] == [len(items) for items, _ in turn(5)]
+    assert torch.equal(next(turn(0))[0], next(turn(7))[0])
+
+
+def test_a_recipe_trains_from_disk(celeba, monkeypatch, tmp_path):
+    monkeypatch.setattr("unshuffle.recipes.folders.MOST_IN_MEMORY", 20)
+    recipe = replace(Jigsaw.paper(celeba, 4, epochs=2, pixels=16), batch=8, anchors=3)
+    fitted = train(recipe, tmp_path / "run")
+    assert len(fitted.history) == 2
+    assert set(recipe.test(fitted.network)) >= {"tau", "gain"}
+
+
+def test_supervised_puzzles_are_told_their_picture_and_the_network_is_not(folder):
+    recipe = replace(Jigsaw.paper(folder, 4, "global", epochs=12, pixels=18, supervised=True), descent=Descent(3e-3))
+    network = recipe.network()
+    given = recipe._puzzles(recipe.pictures().test, 3)
+    right = to_matrix(given.truth, torch.float32)
+    assert distance_to_picture(right, given.items).abs().max() < 1e-12
+    turned = to_matrix(given.truth.roll(1, -1), torch.float32)
+    assert distance_to_picture(turned, given.items).min() > 1e-3
+    moved = given.items.clone()
+    moved[..., -1] = moved[..., -1].flip(-1)
+    assert torch.equal(network(given.items), network(moved))
+    trained = train(replace(recipe, batch=8)).history
+    assert trained[-1]["loss"] < 0.9 * trained[0]["loss"]
 
 
 def test_bad_folders_and_settings_are_told_in_one_sentence(folder, tmp_path):

@@ -17,11 +17,12 @@ from typer.testing import CliRunner
 from unshuffle.cli.common import build
 from unshuffle.paper.measured import Measured, note
 from unshuffle.paper.store import Place, Result, Store
+from unshuffle.report.ambiguity import difference
 from unshuffle.report.answers import answer
 from unshuffle.report.build import Report, build_report
 from unshuffle.report.grid import comparisons, cuts, grids
 from unshuffle.report.pairs import pairs
-from unshuffle.report.summary import reported, table
+from unshuffle.report.summary import reported, table, tables
 from unshuffle.report.text import latex
 
 TAUS = {"global": (0.70, 0.74, 0.78), "adaptive": (0.75, 0.77, 0.85), "matched": (0.74, 0.78, 0.80)}
@@ -55,6 +56,9 @@ def all_results() -> list[Result]:
     tour = {"x": [0.0, 1.0, 1.0], "y": [0.0, 0.0, 1.0]} | {
         key: [0.0, 1.0, 2.0] for key in ("given", "nearest", "solved")
     }
+    overview = {"place": [1.0, 0.0, 3.0, 2.0]}
+    for name in ("global", "adaptive"):
+        overview |= {f"field {name}": [1.0] * 16, f"soft {name}": [0.25] * 16, f"placed {name}": [0.0, 1.0, 2.0, 3.0]}
     jigsaw = {"shuffled": [3.0, 1.0, 2.0, 0.0], "solved": [0.0, 1.0, 2.0, 3.0]}
     place = Place("figures", "", "", "", 0, "cpu")
     return [
@@ -64,6 +68,7 @@ def all_results() -> list[Result]:
         result(place, demands, "mechanism", history=mechanism),
         result(place, dict.fromkeys(tour, 3.4), "example-tour", history=tour),
         result(place, {"direct": 1.0}, "example-jigsaw", history=jigsaw),
+        result(place, {"direct global": 1.0, "direct adaptive": 1.0}, "overview", history=overview),
     ]
 
 
@@ -118,6 +123,8 @@ def test_paired_differences_agree_with_scipys_paired_test():
     assert first.differences == pytest.approx((0.05, 0.03, 0.07))
     assert first.p == pytest.approx(float(ttest_rel(TAUS["adaptive"], TAUS["global"])[1]))  # pyright: ignore
     assert first.better == 3
+    theirs = ttest_rel(TAUS["adaptive"], TAUS["global"]).confidence_interval(0.95)  # pyright: ignore
+    assert first.interval == pytest.approx((theirs.low, theirs.high))
     assert (control.second, control.better) == ("matched", 2)
 
 
@@ -156,10 +163,34 @@ def test_a_training_that_stopped_early_is_marked():
     assert "0.700†" in line.cells
 
 
+def test_kendall_tau_is_compared_at_equal_entropy():
+    """tau = 1 - entropy against tau = (1 - entropy) / 2, in steps of their own and with a rise on the way."""
+    quick = {"row_entropy_mean": [1.0, 0.5, 0.7, 0.2], "tau": [0.0, 0.5, 9.0, 0.8]}
+    slow = {"row_entropy_mean": [0.9, 0.6, 0.4], "tau": [0.05, 0.2, 0.3]}
+    assert difference(quick, slow) == pytest.approx(0.35 / 2, abs=1e-6)  # (1 - entropy) / 2 from 0.4 to 0.9 on average
+    assert difference(quick, {"row_entropy_mean": [0.19], "tau": [0.5]}) is None
+    found = {t.name: t for t in tables(sorting_results())}["ambiguity"]
+    cells = found.sections["[10, 11]"]
+    assert cells["adaptive - global"]["100"].ours == pytest.approx({0: 0.025, 1: 0.015, 2: 0.035})
+    assert "GS + TA minus matched scalar +0.008 (above 0 in 2 of 3 pairs of runs)" in answer(found)
+
+
+def test_failures_are_counted_and_a_study_answers_its_own_question():
+    lengths = [result(Place("sensitivity", "", "0.55", b, 0, "cpu"), {"length": v, "failed": f}, "tour")
+               for b, v, f in (("0.05", 20.0, 0.0), ("0.10", 25.0, 1.0))]  # fmt: skip
+    found = table("sensitivity", lengths)
+    assert answer(found).startswith("From 20.000 to 25.000, the longest 25 % above the shortest; 1 of 2 runs failed")
+    assert "25.000 (1 failed)" in next(line for g in grids(found) for line in g.lines).cells
+    gains = [result(Place("anchors", "6 x 6", row, k, 0, "cpu"), {"gain": v}, "jigsaw")
+             for row, k, v in (("global", "0", 0.01), ("adaptive", "0", 0.02), ("global", "6", 0.3))]  # fmt: skip
+    said = answer(table("anchors", gains))
+    assert said == "Without anchors, beyond random places: 6 x 6 +0.010 to +0.020 (2 runs)."
+
+
 def test_equal_results_have_no_p_value():
     same = [cell(row, seed, 1.0) for row in ("global", "adaptive") for seed in range(3)]
     (line,) = comparisons(table("sorting", same))
-    assert line[2:] == ("+0.0000 ± 0.0000", "0 of 3", "-")
+    assert line[2:] == ("+0.0000 ± 0.0000", "+0.0000 to +0.0000", "0 of 3", "-")
 
 
 def test_the_largest_scale_wins_and_failures_are_not_numbers():
@@ -236,15 +267,28 @@ def test_the_command_writes_three_files_and_needs_no_torch(store, tmp_path):
         "assert 'torch' not in sys.modules and 'numba' not in sys.modules\n"
     )
     out = tmp_path / "out"
-    arguments = ["--store", str(store), "--others", str(tmp_path / "none"), "--out", str(out), "--json"]
+    arguments = [
+        "--store",
+        str(store),
+        "--others",
+        str(tmp_path / "none"),
+        "--out",
+        str(out),
+        "--json",
+        "--figures",
+        str(out / "drawn"),
+    ]
     done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["cells"]["sorting"] == 3
-    assert {f.name for f in out.iterdir()} == {"report.md", "report.tex", "report.html"}
+    assert {f.name for f in out.iterdir()} == {"report.md", "report.tex", "report.html", "drawn"}
+    drawn = {f.name for f in (out / "drawn").iterdir()}
+    assert len(drawn) == 9
+    assert {"overview.svg", "ambiguity-and-quality-during-training.svg"} <= drawn
 
 
 def test_the_page_holds_all_figures_and_nothing_from_outside(made):
-    assert made.html.count("<figure>") == 8
+    assert made.html.count("<figure>") == 9
     assert not re.search(r"(src|href)=\"(?!data:|#)", made.html)
     assert "<script" not in made.html
     assert "0.790 ± 0.053 [3]†" in made.html
@@ -285,7 +329,7 @@ def test_the_page_opens_in_a_browser(made, tmp_path):
                 assert said == []
                 assert [url for url in asked if not url.startswith("data:")] == [file.as_uri()]
                 assert page.evaluate("document.documentElement.scrollWidth") <= width
-                assert page.locator("figure img").count() == 8
+                assert page.locator("figure img").count() == 9
                 shown = "Array.from(document.images).every(i => i.complete && i.naturalWidth > 0)"
                 assert page.evaluate(shown)
         finally:

@@ -28,12 +28,15 @@ from unshuffle.paper.run import Busy, Means, Outcome, Planned, Training, Unfinis
 from unshuffle.paper.sorting import BUDGETS, RANGES, sorting
 from unshuffle.paper.store import Place, Result, Store
 from unshuffle.paper.tables import TABLES, Wanted
+from unshuffle.paper.tours import reference_tours, tsp
 from unshuffle.recipes.draws import DrawnOnce
 from unshuffle.recipes.jigsaw import Jigsaw
 from unshuffle.recipes.settings import plain
 from unshuffle.recipes.sorting import Sorting
-from unshuffle.recipes.training import BestHeldOut, LastByTest
+from unshuffle.recipes.tour import nearest_neighbour, ordered
+from unshuffle.recipes.training import BestHeldOut, LastByTest, untrained
 from unshuffle.report.summary import reported
+from unshuffle.structure.losses import tour_length
 from unshuffle.temperature.local import MatchedScalar
 
 PLACE = Place("sorting", "[0, 1]", "global", "5", 0, "smoke")
@@ -197,6 +200,20 @@ def test_the_sweep_of_ot4p_varies_rate_schedule_and_range():
         "OT4P, exponential": [1.0, 0.435, 0.2],
         "OT4P, tau 0.5": [0.5, 0.5, 0.5],
     }
+
+
+def test_tours_are_compared_with_short_ones_and_with_what_they_began_as(tmp_path):
+    (one,) = [p for p in tsp("smoke", (0,)) if p.place.row == "GS UTSP"]
+    run: Any = one.run
+    short = replace(run, recipe=replace(run.recipe, test_instances=4))
+    found = short.measured(untrained(short.recipe))
+    assert (found["length"], found["failed"]) == (found["untrained_length"], 1.0)  # not shorter: failed
+    cities = short.recipe.test_set()
+    lengths = [
+        tour_length(ordered(cities, tours)) for tours in (reference_tours(short.recipe), nearest_neighbour(cities))
+    ]
+    assert (lengths[0] <= lengths[1] + 1e-5).all()
+    assert -1 <= found["tau"] < 0.9
 
 
 def test_greedy_decoding_takes_what_is_left_position_by_position():
@@ -413,6 +430,7 @@ def test_a_row_a_column_and_a_section_can_be_asked_for(tmp_path):
         (("sorting", "--scale", "large"), "--scale must be one of"),
         (("sorting", "--seeds", "a"), "Seeds are whole numbers"),
         (("jigsaw",), "--data"),
+        (("sorting", "--device", "quantum"), "There is no device 'quantum' here"),
         (("sorting", "--column", "7"), "--column must be one of 100, 300, 5, 10, 50"),
         (("sorting", "--only", "Neural", "--section", "[1, 2]"), "--section must be one of [0, 1], [10, 11]"),
     ],

@@ -73,6 +73,7 @@ def reproduce(
 
     Example: unshuffle reproduce sorting --scale smoke --store runs
     """
+    from ..learn.team import usable
     from ..paper.executor import Local, not_yet_computed
     from ..paper.store import SCALES, Store
     from ..paper.tables import NEED_PICTURES, TABLES, Wanted
@@ -83,6 +84,8 @@ def reproduce(
     one_of("--executor", executor, ("local", "ray"))
     if data is not None and not data.is_dir():
         raise BadInput(f"--data must be a folder of pictures, but there is no folder {data}.")
+    if device is not None and executor == "local":
+        usable(device)  # or every run would fail, and be kept as failed
     names = [name for name in TABLES if data is not None or name not in NEED_PICTURES] if table == "all" else [table]
     if table == "all" and data is None and not quiet:
         errors.print("Without --data FOLDER the jigsaw tables are left out.")

@@ -85,7 +85,7 @@ class Team:
         return items.to(self.device), None if allowed is None else allowed.to(self.device)
 
 
-def _usable(device: str) -> torch.device:
+def usable(device: str) -> torch.device:
     try:
         return torch.empty(0, device=device).device
     except (TypeError, RuntimeError, AssertionError, NotImplementedError):  # a typo, or not on this machine
@@ -95,7 +95,7 @@ def _usable(device: str) -> torch.device:
 @contextmanager
 def joined(device: str | None) -> Iterator[Team]:
     """The team that the environment asks for: `torchrun` sets RANK and WORLD_SIZE."""
-    place = _usable(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    place = usable(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     size = int(os.environ.get("WORLD_SIZE", 1))
     if size == 1 and not (dist.is_available() and dist.is_initialized()):
         yield Team(place)

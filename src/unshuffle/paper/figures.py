@@ -17,6 +17,7 @@ from ..structure.energies import pair_distances
 from ..structure.layouts import Cycle, Grid
 from ..tasks.jigsaw import as_float, cut, reassemble
 from .mechanism import Mechanism
+from .overview import Overview
 from .run import Means, Outcome, Planned, Scale
 from .store import Place
 
@@ -108,5 +109,7 @@ class ExampleJigsaw:
 
 def figures(scale: Scale, seeds: Sequence[int]) -> list[Planned]:
     n, side = (12, 3) if scale == "smoke" else (100, 7)
-    runs = (MechanismCurves(points=5 if scale == "smoke" else 79), ExampleTour(n, 0), ExampleJigsaw(side, 0))
+    overview = Overview(steps=20, shown=4) if scale == "smoke" else Overview()
+    curves = MechanismCurves(points=5 if scale == "smoke" else 79)
+    runs = (overview, curves, ExampleTour(n, 0), ExampleJigsaw(side, 0))
     return [Planned(run, Place("figures", "", run.task, "", 0, scale)) for run in runs]

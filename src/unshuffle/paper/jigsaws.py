@@ -28,7 +28,7 @@ ABLATION: dict[Scale, int] = {"smoke": 5, "cpu": 7, "paper": 7}  # tiles a side
 
 def jigsaw(scale: Scale, seeds: Sequence[int], data: Path | None) -> list[Planned]:
     """Anchored puzzles by the paper's protocol, the matched control, an entropy target, and our recipe, which needs no anchors."""
-    budget, folder, planned = BUDGETS[scale], _folder(data), []
+    budget, folder, planned = BUDGETS[scale], folder_of(data), []
     for seed in seeds:
         for side in budget.sizes:
             whole = partial(
@@ -37,7 +37,8 @@ def jigsaw(scale: Scale, seeds: Sequence[int], data: Path | None) -> list[Planne
             rows = {name: whole(temperature=name) for name in TEMPERATURES}
             rows["adaptive, log n"] = whole(temperature="adaptive", log_n=True)
             rows["adaptive, as published"] = whole(temperature="adaptive", as_published=True)
-            planned += [_planned("jigsaw", recipe, row, scale, _cut(budget, side)) for row, recipe in rows.items()]
+            rows["supervised"] = whole(temperature="global", supervised=True)
+            planned += [_planned("jigsaw", recipe, row, scale, cut_of(budget, side)) for row, recipe in rows.items()]
         for side in budget.sizes:
             recipe = Jigsaw.strong(folder, side, seed=seed, epochs=1 if scale == "smoke" else 20)
             planned.append(_planned("jigsaw", recipe, "strong recipe", scale, ""))
@@ -47,7 +48,7 @@ def jigsaw(scale: Scale, seeds: Sequence[int], data: Path | None) -> list[Planne
 
 def jigsaw_ablation(scale: Scale, seeds: Sequence[int], data: Path | None) -> list[Planned]:
     """Fixed, global and adaptive temperature, entropy led; the product of row and column; a band of 2k pixels (k = 2: not in the paper)."""
-    budget, side, folder = BUDGETS[scale], ABLATION[scale], _folder(data)
+    budget, side, folder = BUDGETS[scale], ABLATION[scale], folder_of(data)
     planned = []
     for seed in seeds:
         pixels = budget.pixels or PICTURE
@@ -63,11 +64,11 @@ def jigsaw_ablation(scale: Scale, seeds: Sequence[int], data: Path | None) -> li
             "adaptive": whole(temperature="adaptive"),
             "entropy": whole(temperature="entropy"),
         }
-        planned += [_planned("jigsaw-ablation", r, row, scale, _cut(budget, side)) for row, r in rows.items()]
+        planned += [_planned("jigsaw-ablation", r, row, scale, cut_of(budget, side)) for row, r in rows.items()]
     return planned
 
 
-def _cut(budget: Budget, side: int) -> str:
+def cut_of(budget: Budget, side: int) -> str:
     return budget.cut(Budget((side,), epochs=PAPER[side][1], pixels=PICTURE))
 
 
@@ -76,7 +77,7 @@ def _planned(table: str, recipe: Jigsaw, row: str, scale: Scale, cut: str) -> Pl
     return Planned(Training(recipe), Place(table, "", row, column, recipe.seed, scale, cut))
 
 
-def _folder(data: Path | None) -> Path:
+def folder_of(data: Path | None) -> Path:
     if data is None:
         raise BadInput("The jigsaw tables need a folder of pictures: give it with --data.")
     return data

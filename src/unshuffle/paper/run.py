@@ -11,6 +11,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from torch import nn
+
 from .. import __version__
 from ..recipes.settings import essential, plain
 from ..recipes.training import BestHeldOut, LastByTest, Recipe, train
@@ -112,10 +114,13 @@ class Training:
         )
         if fitted.status != "finished":
             raise Unfinished(fitted.status)
-        metrics = self.recipe.test(fitted.network) | {"epochs": len(fitted.history)}
+        metrics = self.measured(fitted.network) | {"epochs": len(fitted.history)}
         if fitted.best_epoch is not None:
             metrics["best_epoch"] = fitted.best_epoch
         return Outcome(metrics, compact(fitted.history), fitted.history[-1]["seconds"])
+
+    def measured(self, network: nn.Module) -> dict[str, float]:
+        return self.recipe.test(network)
 
 
 def compact(history: list[dict[str, Any]], most: int = 60) -> dict[str, list[float]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from .anchors import anchors
 from .checks import mask_only, runtime
 from .figures import figures
 from .geometry import ot4p
@@ -29,6 +30,7 @@ TABLES: dict[str, Callable[[Wanted], list[Planned]]] = {
     "sorting": lambda wanted: sorting(wanted.scale, wanted.seeds),
     "jigsaw": lambda wanted: jigsaw(wanted.scale, wanted.seeds, wanted.data),
     "jigsaw-ablation": lambda wanted: jigsaw_ablation(wanted.scale, wanted.seeds, wanted.data),
+    "anchors": lambda wanted: anchors(wanted.scale, wanted.seeds, wanted.data),
     "tsp": lambda wanted: tsp(wanted.scale, wanted.seeds),
     "tsp-ablation": lambda wanted: tsp_ablation(wanted.scale, wanted.seeds),
     "sensitivity": lambda wanted: sensitivity(wanted.scale, wanted.seeds),
@@ -38,4 +40,4 @@ TABLES: dict[str, Callable[[Wanted], list[Planned]]] = {
     "runtime": lambda wanted: runtime(wanted.scale, wanted.seeds),
     "figures": lambda wanted: figures(wanted.scale, wanted.seeds),
 }
-NEED_PICTURES = ("jigsaw", "jigsaw-ablation")
+NEED_PICTURES = ("jigsaw", "jigsaw-ablation", "anchors")

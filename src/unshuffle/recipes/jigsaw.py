@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -16,6 +16,7 @@ from ..learn.batches import Batches, Shuffled, mixed
 from ..learn.descent import Cosine, Descent
 from ..learn.objective import Loss, OnPermutation
 from ..metrics import direct_accuracy, mask_only_tau, neighbour_accuracy, order_tau, perfect_accuracy
+from ..operators.permutation import reorder
 from ..readers.pictures import read_picture, read_tiles
 from ..relaxations.gumbel_sinkhorn import GumbelSinkhorn
 from ..relaxations.protocol import Relaxation
@@ -27,8 +28,10 @@ from ..temperature.local import LocalTemperature, MeanBeta, MeanTau, Product
 from ..temperature.schedules import Anneal, Exponential, LinearInBeta, LinearInTau
 from ..temperature.signals import ExcessEntropy
 from .draws import HELD_OUT, TEST, TRAINING
-from .puzzles import Puzzles, Split, puzzles, read_folder, scaled
+from .folders import MOST_HELD_OUT, Split, read_folder
+from .puzzles import Pictures, Puzzles, puzzles, scaled
 from .scorers import BySeams, ByTile, Tile
+from .streams import OnDisk, Streamed
 from .temperatures import tempered
 
 PICTURE = 178  # pixels a side, the paper's
@@ -79,6 +82,9 @@ class Jigsaw:
     batch: int
     samples: int
     seed: int
+    supervised: bool = (
+        False  # items then carry their place in a last feature, which the loss sees and the network does not
+    )
 
     def __post_init__(self) -> None:
         if self.side < 2:
@@ -97,13 +103,15 @@ class Jigsaw:
         pixels: int = PICTURE,
         as_published: bool = False,
         log_n: bool = False,
+        supervised: bool = False,
     ) -> Jigsaw:
         """The paper's protocol: every tile by itself, blended seams, Gumbel noise, random anchors enforced by a mask.
 
         178 is no multiple of 5, 6 or 7: cropped. Fewer epochs stretch the schedule over what is left. "fixed" is beta = 1, the
         better of the paper's two. `band` 1 is smooth1; with more it is smooth2k, by total variation. `log_n`: entropies divided by
         log n, as the paper writes, instead of the log of the places that anchors leave. `as_published`, after the authors'
-        sorting code: linear in tau, mean of tau, adapting from the first epoch on, no clipping.
+        sorting code: linear in tau, mean of tau, adapting from the first epoch on, no clipping. `supervised`: by the distance to
+        the picture instead of its seams.
         """
         if side not in PAPER:
             raise BadInput(f"The paper has jigsaws of {', '.join(map(str, PAPER))} tiles a side, not {side}.")
@@ -128,6 +136,7 @@ class Jigsaw:
             batch=32,
             samples=5,
             seed=seed,
+            supervised=supervised,
         )
 
     @classmethod
@@ -167,46 +176,67 @@ class Jigsaw:
 
     @property
     def loss(self) -> Loss:
-        return self.seams(self.grid, self.tile)
+        return OnPermutation(distance_to_picture) if self.supervised else self.seams(self.grid, self.tile)
 
     def network(self) -> nn.Module:
-        return self.scorer(self.grid.n, self.tile)
+        network = self.scorer(self.grid.n, self.tile)
+        return WithoutPlace(network) if self.supervised else network
 
     def batches(self) -> Batches:
-        train = self._puzzles(self.pictures().train, TRAINING)
+        pictures = self.pictures().train
+        if isinstance(pictures, OnDisk):
+            return self._streamed(pictures, TRAINING)
+        train = self._puzzles(pictures, mixed(self.seed, TRAINING))
         return Shuffled(train.items, self.batch, self.seed, train.allowed)
 
     def held_out(self) -> Batches:
-        return self._puzzles(self.pictures().held_out, HELD_OUT).in_turn(self.batch)
+        return self._in_turn(self.pictures().held_out, HELD_OUT)
 
     def test_set(self) -> Batches:
-        return self._puzzles(self.pictures().test, TEST).in_turn(self.batch)
+        return self._in_turn(self.pictures().test, TEST)
 
     def measures(self, network: nn.Module) -> dict[str, float]:
-        return {"tau": self._measured(network, self._puzzles(self.pictures().held_out, HELD_OUT))["tau"]}
+        return {"tau": self._measured(network, self._parts(self.pictures().held_out, HELD_OUT))["tau"]}
 
     def known(self) -> tuple[Tensor, Tensor | None, Tensor]:
-        given = self._puzzles(self.pictures().held_out, HELD_OUT)
+        given = self._puzzles(self.pictures().held_out[:MOST_HELD_OUT], mixed(self.seed, HELD_OUT))
         return given.items, given.allowed, given.truth
 
     def test(self, network: nn.Module) -> dict[str, float]:
         """Means over the test pictures; `gain` is Kendall tau beyond what the anchors alone give."""
-        return self._measured(network, self._puzzles(self.pictures().test, TEST))
+        return self._measured(network, self._parts(self.pictures().test, TEST))
 
     def pictures(self) -> Split:
         return read_folder(Path(self.data), self.pixels, self.most)
 
-    def _puzzles(self, pictures: Tensor, purpose: int) -> Puzzles:
-        """Shuffles and anchors are equal for all methods with one seed."""
-        return puzzles(pictures, self.side, self.anchors, mixed(self.seed, purpose))
+    # shuffles and anchors are equal for all methods with one seed
+
+    def _puzzles(self, pictures: Pictures, seed: int) -> Puzzles:
+        given = puzzles(pictures, self.side, self.anchors, seed)
+        return given.with_place() if self.supervised else given
+
+    def _streamed(self, pictures: OnDisk, purpose: int) -> Streamed:
+        return Streamed(pictures, self._puzzles, self.batch, mixed(self.seed, purpose), in_turn=purpose != TRAINING)
+
+    def _parts(self, pictures: Pictures | OnDisk, purpose: int) -> Iterable[Puzzles]:
+        if isinstance(pictures, OnDisk):
+            return self._streamed(pictures, purpose).puzzles()
+        return [self._puzzles(pictures, mixed(self.seed, purpose))]
+
+    def _in_turn(self, pictures: Pictures | OnDisk, purpose: int) -> Batches:
+        if isinstance(pictures, OnDisk):
+            return self._streamed(pictures, purpose)
+        return self._puzzles(pictures, mixed(self.seed, purpose)).in_turn(self.batch)
 
     @torch.no_grad()
-    def _measured(self, network: nn.Module, given: Puzzles) -> dict[str, float]:
+    def _measured(self, network: nn.Module, parts: Iterable[Puzzles]) -> dict[str, float]:
         device = next(network.parameters()).device
-        decode, orders = self.relax.decode, []
-        for items, allowed in given.in_turn(self.batch):
-            orders.append(decode(network(items.to(device)).cpu(), allowed=allowed))
-        order, truth = torch.cat(orders), given.truth
+        decode, orders, truths = self.relax.decode, [], []
+        for given in parts:
+            for items, allowed in given.in_turn(self.batch):
+                orders.append(decode(network(items.to(device)).cpu(), allowed=allowed))
+            truths.append(given.truth)
+        order, truth = torch.cat(orders), torch.cat(truths)
         tau = order_tau(order, truth).mean().item()
         return {
             "tau": tau,
@@ -226,4 +256,23 @@ class Jigsaw:
             raise BadInput(f"The network orders {self.grid.n} tiles, but {path} holds {len(tiles)}.")
         _, height, width = self.tile
         small = np.stack([scaled(tile, height, width) for tile in tiles])
-        return torch.from_numpy(small).permute(0, 3, 1, 2).flatten(1).float().div(255).unsqueeze(0)
+        items = torch.from_numpy(small).permute(0, 3, 1, 2).flatten(1).float().div(255).unsqueeze(0)
+        return nn.functional.pad(items, (0, 1)) if self.supervised else items
+
+
+class WithoutPlace(nn.Module):
+    """A network that does not see the last feature of its items: where they belong."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, items: Tensor) -> Tensor:
+        return self.network(items[..., :-1])
+
+
+def distance_to_picture(P: Tensor, items: Tensor) -> Tensor:
+    """Supervised: the mean squared difference between the blended picture and the true one; tiles carry their place."""
+    tiles, place = items[..., :-1], items[..., -1:].long()
+    picture = torch.zeros_like(tiles).scatter(-2, place.expand_as(tiles), tiles)
+    return (reorder(P, tiles.expand(*P.shape[:-2], *tiles.shape[-2:])) - picture).square().mean((-2, -1))

@@ -1,10 +1,8 @@
-"""A folder of pictures as many shuffled puzzles: to learn from, to choose by, to measure on."""
+"""Many pictures as shuffled puzzles."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -14,39 +12,9 @@ from torch import Tensor
 
 from ..errors import BadInput
 from ..operators.permutation import inverse
-from ..readers.pictures import ENDINGS, read_picture, shown
+from ..readers.pictures import shown
 
 Pictures = UInt8[Tensor, "pictures height width channels"]
-MOST_HELD_OUT, MOST_TEST = 100, 195  # pictures, the last ones by name; at most a tenth and a fifth of the folder
-LEAST = 10  # pictures in a folder, so that there is one to choose by
-
-
-@dataclass(frozen=True)
-class Split:
-    """Pictures to learn from, to choose the epoch by, and to measure on."""
-
-    train: Pictures
-    held_out: Pictures
-    test: Pictures
-
-    @classmethod
-    def of(cls, pictures: Pictures) -> Split:
-        test, held_out = min(MOST_TEST, len(pictures) // 5), min(MOST_HELD_OUT, len(pictures) // 10)
-        train = len(pictures) - test - held_out
-        return cls(pictures[:train], pictures[train : train + held_out], pictures[train + held_out :])
-
-
-@lru_cache(maxsize=2)  # a run asks for its pictures three times
-def read_folder(folder: Path, pixels: int, most: int | None = None) -> Split:
-    """The pictures of a folder by name, scaled to `pixels` x `pixels`; `most` of them, evenly spread (all stand in memory)."""
-    if not folder.is_dir():
-        raise BadInput(f"{folder} is not a folder of pictures.")
-    files = sorted(f for f in folder.iterdir() if f.suffix.lower() in ENDINGS)
-    if most is not None and most < len(files):
-        files = [files[k * len(files) // most] for k in range(most)]
-    if len(files) < LEAST:
-        raise BadInput(f"Training needs a folder of at least {LEAST} pictures, but {folder} holds {len(files)}.")
-    return Split.of(torch.from_numpy(np.stack([scaled(read_picture(file), pixels, pixels) for file in files])))
 
 
 def scaled(picture: np.ndarray, height: int, width: int) -> np.ndarray:
@@ -65,6 +33,11 @@ class Puzzles:
     truth: Int[Tensor, "pictures n"]
     """The item at each position."""
     allowed: Bool[Tensor, "pictures n n"] | None = None
+
+    def with_place(self) -> Puzzles:
+        """Each item with its true place as a last feature, for losses that are told."""
+        place = inverse(self.truth).unsqueeze(-1).to(self.items.dtype)
+        return replace(self, items=torch.cat((self.items, place), -1))
 
     def in_turn(self, batch: int) -> list[tuple[Tensor, Tensor | None]]:
         parts = self.items.split(batch)

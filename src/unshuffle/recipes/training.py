@@ -5,6 +5,7 @@ It is printed at the start, saved with the run and read back from its checkpoint
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -80,7 +81,7 @@ class LastByTest:
     least: float = 0.001
 
     def __call__(self, history: list[dict[str, Any]]) -> bool:
-        best, waited = -2.0, 0  # below any tau
+        best, waited = -math.inf, 0
         for record in history[self.every - 1 :: self.every]:
             waited = 0 if record["test_tau"] > best + self.least else waited + 1
             best = record["test_tau"] if waited == 0 else best
@@ -103,11 +104,8 @@ def train(
     """
     if isinstance(stopping, LastByTest) and folder is None:
         raise BadInput("The weights of the last epoch are taken from its checkpoint: name a folder.")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(recipe.seed)
-        network = recipe.network()
     fitted = fit(
-        network,
+        untrained(recipe),
         recipe.batches(),
         recipe.loss,
         recipe.relax,
@@ -129,6 +127,13 @@ def train(
     if calibrated and fitted.status != "interrupted" and folder is not None and os.environ.get("RANK", "0") == "0":
         _calibrate(recipe, fitted.network, Path(folder) / "best.pt")
     return fitted
+
+
+def untrained(recipe: Recipe) -> nn.Module:
+    """The network with the weights that training begins with."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(recipe.seed)
+        return recipe.network()
 
 
 def _with_test(recipe: Recipe) -> Callable[[nn.Module], dict[str, float]]:

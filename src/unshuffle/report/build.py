@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..errors import BadInput
 from ..paper.store import Result, Store
-from .figures import pictures
+from .figures import Picture, pictures
 from .page import page
 from .summary import PaperTable, tables
 from .text import latex, markdown
@@ -22,6 +22,7 @@ class Report:
     markdown: str
     latex: str
     html: str
+    pictures: list[Picture]
 
 
 def build_report(store: Path, others: Path | None = None) -> Report:
@@ -34,7 +35,7 @@ def build_report(store: Path, others: Path | None = None) -> Report:
     about = _about(results)
     drawn = pictures(results, {table.name: table for table in found})
     failed = [result for result in results if result.error is not None]
-    return Report(found, failed, markdown(found, about), latex(found, about), page(found, drawn, about))
+    return Report(found, failed, markdown(found, about), latex(found, about), page(found, drawn, about), drawn)
 
 
 def _about(results: Sequence[Result]) -> list[str]:

@@ -35,22 +35,27 @@ def draw_jigsaw(result: Result | None) -> Figure | None:
     if result is None:
         return None
     side = int(len(result.history["solved"]) ** 0.5)
-    with as_file(files("unshuffle") / "data" / PHOTO) as path, Image.open(path) as photo:
-        scaled = photo.convert("RGB").resize((WIDTH, WIDTH * photo.height // photo.width))
-    tile = np.array(scaled.size[::-1]) // side
-    pixels = np.asarray(scaled)[: side * tile[0], : side * tile[1]]
-    tiles = pixels.reshape(side, tile[0], side, tile[1], 3).transpose(0, 2, 1, 3, 4).reshape(-1, *tile, 3)
+    tiles = tiles_of(side)
     figure = Figure(figsize=(8.4, 3.2), layout="constrained")
     titles = {
         "shuffled": "shuffled",
         "solved": f"put back: {100 * result.metrics['direct']:.0f} % of the tiles in place",
     }
     for ax, (name, title) in zip(figure.subplots(1, 2), titles.items(), strict=True):
-        _show(ax, tiles[np.array(result.history[name], dtype=int)], side, title)
+        show_tiles(ax, tiles[np.array(result.history[name], dtype=int)], side, title)
     return figure
 
 
-def _show(ax: Axes, tiles: np.ndarray, side: int, title: str) -> None:
+def tiles_of(side: int) -> np.ndarray:
+    """The photo in `side` x `side` tiles."""
+    with as_file(files("unshuffle") / "data" / PHOTO) as path, Image.open(path) as photo:
+        scaled = photo.convert("RGB").resize((WIDTH, WIDTH * photo.height // photo.width))
+    tile = np.array(scaled.size[::-1]) // side
+    pixels = np.asarray(scaled)[: side * tile[0], : side * tile[1]]
+    return pixels.reshape(side, tile[0], side, tile[1], 3).transpose(0, 2, 1, 3, 4).reshape(-1, *tile, 3)
+
+
+def show_tiles(ax: Axes, tiles: np.ndarray, side: int, title: str) -> None:
     height, width = tiles.shape[1:3]
     picture = tiles.reshape(side, side, height, width, 3).transpose(0, 2, 1, 3, 4)
     ax.imshow(picture.reshape(side * height, side * width, 3))

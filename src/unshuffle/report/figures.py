@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from ..paper.store import SCALES, Result
 from .examples import draw_jigsaw, draw_tour
 from .mechanism import draw_mechanism
+from .overview import draw_overview
 from .pairs import pairs
 from .summary import PaperTable
 
@@ -35,10 +36,16 @@ class Picture:
     words: str
     svg: bytes
 
+    @property
+    def file(self) -> str:
+        """Its name on disk."""
+        return "-".join(self.title.lower().replace(",", "").split()) + ".svg"
+
 
 def pictures(results: Sequence[Result], tables: dict[str, PaperTable]) -> list[Picture]:
     """All figures for which there are results."""
     drawn = (
+        ("Overview", OVERVIEW, draw_overview(_latest(results, "overview"))),
         ("Mechanism", MECHANISM, draw_mechanism(case) if (case := _latest(results, "mechanism")) else None),
         ("Learning curves", CURVES, draw_curves(results, "epoch", "epoch")),
         (
@@ -55,6 +62,10 @@ def pictures(results: Sequence[Result], tables: dict[str, PaperTable]) -> list[P
     return [Picture(title, words, svg(figure)) for title, words, figure in drawn if figure is not None]
 
 
+OVERVIEW = (
+    "A jigsaw in the middle of its training, with a global temperature and with the adaptive field, by the paper's loss and the same "
+    "noise: rows that are undecided get a lower inverse temperature. Scores are free numbers here, not a network's."
+)
 MECHANISM = (
     "One scalar temperature must serve a block of easy rows and one of hard rows. Here none does; the adaptive field does. "
     "The case is chosen so that the claim holds: see docs/reproducing.md on Proposition 1."

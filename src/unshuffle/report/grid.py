@@ -63,7 +63,7 @@ def cuts(table: PaperTable) -> list[str]:
 
 
 def comparisons(table: PaperTable) -> list[tuple[str, ...]]:
-    """Lines: where, first minus second, difference, seeds, p."""
+    """Lines: where, first minus second, difference, interval, seeds, p."""
 
     def line(pair: Pair) -> tuple[str, ...]:
         where = " ".join(filter(None, (pair.section, table.columns_title, pair.column)))
@@ -73,4 +73,4 @@ def comparisons(table: PaperTable) -> list[tuple[str, ...]]:
     return [line(pair) for pair in pairs(table)]
 
 
-COMPARISON_HEAD = ("where", "first - second", "difference", "first better", "p")
+COMPARISON_HEAD = ("where", "first - second", "difference", "95 % interval", "first better", "p")

@@ -26,6 +26,7 @@ tr.first td { border-top: 1px solid #ddd; } tr.ours td { font-weight: 600; }
 tr.paper td, tr.difference td { color: #555; } td:first-child { font-weight: 400; }
 /* names may wrap, numbers never: so all columns fit a desktop */
 td.words:first-child { white-space: normal; min-width: 7rem; max-width: 11rem; }
+@media (max-width: 74rem) { table { font-size: .68rem; } th, td { padding: .15rem .25rem; } }
 @media (max-width: 40rem) { table { font-size: .75rem; } }
 .note { color: #555; font-size: .9rem; } figure { margin: 1rem 0; } img { max-width: 100%; height: auto; }
 """

@@ -13,6 +13,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from ..paper.store import SCALES, Result
+from .ambiguity import at_equal_entropy
 
 At = tuple[str, str, str]  # section, row, column
 
@@ -24,7 +25,7 @@ class Cell:
     ours: dict[int, float] = field(default_factory=dict)
     paper: tuple[float, float | None] | None = None
     cuts: tuple[str, ...] = ()
-    failed: int = 0
+    failed: int = 0  # runs that ended with an error, or no better than they began
 
     @property
     def mean(self) -> float | None:
@@ -82,6 +83,7 @@ def reported() -> dict[str, Any]:
 
 def tables(results: Iterable[Result]) -> list[PaperTable]:
     results = list(results)
+    results += at_equal_entropy(results)
     return [table(name, results) for name in reported()]
 
 
@@ -136,7 +138,8 @@ def _gathered(name: str, metric: str, results: Iterable[Result]) -> dict[At, Cel
         entries = scales[max(scales, key=SCALES.index)]
         good = {seed: r.metrics[metric] for seed, _, r in entries if r.error is None}
         cuts = tuple(sorted({cut for _, planned, r in entries for cut in (planned, stopped_early(r)) if cut}))
-        cells[at] = Cell(dict(sorted(good.items())), None, cuts, sum(r.error is not None for *_, r in entries))
+        failed = sum(r.error is not None or r.metrics.get("failed", 0.0) > 0 for *_, r in entries)
+        cells[at] = Cell(dict(sorted(good.items())), None, cuts, failed)
     return cells
 
 

@@ -18,7 +18,8 @@ def ours_text(cell: Cell, digits: int) -> str:
     if cell.mean is None:
         return "failed" if cell.failed else ""
     seeds = f" [{len(cell.ours)}]" if len(cell.ours) > 1 else ""
-    return _with_spread(cell.mean, cell.spread, digits) + seeds + (CUT if cell.cuts else "")
+    failed = f" ({cell.failed} failed)" if cell.failed else ""
+    return _with_spread(cell.mean, cell.spread, digits) + seeds + (CUT if cell.cuts else "") + failed
 
 
 def paper_text(cell: Cell, digits: int) -> str:
@@ -33,8 +34,9 @@ def _with_spread(mean: float, spread: float | None, digits: int) -> str:
     return f"{mean:.{digits}f}" + ("" if spread is None else f" ± {spread:.{digits}f}")
 
 
-def pair_text(pair: Pair, digits: int) -> tuple[str, str, str]:
-    """Difference, seeds with the sign of the better, and the test's p."""
+def pair_text(pair: Pair, digits: int) -> tuple[str, str, str, str]:
+    """Difference, its interval, seeds with the sign of the better, and the test's p."""
     difference = f"{pair.mean:+.{digits}f}" + ("" if pair.spread is None else f" ± {pair.spread:.{digits}f}")
     p = "-" if pair.p is None else f"{pair.p:.2g}"
-    return difference, f"{pair.better} of {len(pair.differences)}", p
+    interval = "-" if pair.interval is None else "{:+.{d}f} to {:+.{d}f}".format(*pair.interval, d=digits)
+    return difference, interval, f"{pair.better} of {len(pair.differences)}", p
