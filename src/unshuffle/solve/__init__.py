@@ -26,6 +26,7 @@ def solve(
     items: Tensor | Any = None,
     allowed: Tensor | Any = None,
     init: Tensor | Any = None,
+    reject: float | Tensor | tuple[Any, float] | bool | None = None,
     runs: int | None = None,
     seed: int = 0,
     time_limit: float | None = None,
@@ -41,6 +42,10 @@ def solve(
     the best wins. The same ``seed`` gives the same order. After ``time_limit`` seconds, on Ctrl-C, or when ``callback``
     returns False, the best order so far comes back. ``polish`` adds a local search, reported apart.
 
+    With ``reject`` a path, a cycle or a graph may have more or fewer items (``cost``) than positions; empty ones are -1. It is
+    the price, in units of the cost, of an item left out and of a position left empty: a number, a pair (item, position), one for
+    each item, True for prices from the costs themselves, or False for no more of either than there must be.
+
     Examples:
         >>> points = torch.rand(50, 2)
         >>> us.solve(us.Cycle(50), cost=torch.cdist(points, points)).order
@@ -48,7 +53,7 @@ def solve(
     from ..watch import Watch
     from .kinds import method_for, solved
 
-    method, given, n = method_for(problem, cost, items)
+    method, given, sizes = method_for(problem, cost, items, reject)
     options = {"allowed": allowed, "init": init, "runs": runs, "seed": seed, "polish": polish}
     with Watch(time_limit, callback, keep=FOR_POLISH if polish else 0.0) as watch:
-        return solved(method, problem, given, n, watch, **options)
+        return solved(method, problem, given, sizes, watch, **options)

@@ -28,13 +28,19 @@ def _matrix(cost: Tensor) -> Tensor:
 
 
 def one(given: Any, layout: Any) -> Tensor:
-    if isinstance(given, tuple):
-        raise BadInput(f"A {type(layout).__name__} takes one cost matrix, but {len(given)} came.")
-    if len(given) != layout.n:
+    cost = single(given, layout)
+    if len(cost) != layout.n:
         raise BadInput(
             f"The cost of a {type(layout).__name__} of {layout.n} must be {layout.n} x {layout.n}, not {len(given)} x {len(given)}: "
-            f"there are {len(given)} items."
+            f"there are {len(given)} items (reject= says what leaving some out costs)."
         )
+    return cost
+
+
+def single(given: Any, layout: Any) -> Tensor:
+    """The one cost matrix, of any size."""
+    if isinstance(given, tuple):
+        raise BadInput(f"A {type(layout).__name__} takes one cost matrix, but {len(given)} came.")
     return _exactly_symmetric(given)
 
 
@@ -61,26 +67,33 @@ def pair(given: Tensor | tuple[Tensor, ...], grid: Any) -> tuple[Tensor, Tensor]
     return both[0], both[1]
 
 
-def mask(allowed: Any, n: int) -> Tensor | None:
+def mask(allowed: Any, items: int, positions: int) -> Tensor | None:
     if allowed is None:
         return None
     pairs = numbers("allowed", allowed).cpu()
-    if pairs.dtype != torch.bool or tuple(pairs.shape) != (n, n):
+    if pairs.dtype != torch.bool or tuple(pairs.shape) != (items, positions):
         raise BadInput(
-            f"allowed must be a bool matrix of {n} items x {n} positions, not {pairs.dtype} of shape {tuple(pairs.shape)}."
+            f"allowed must be a bool matrix of {items} items x {positions} positions, not {pairs.dtype} of shape {tuple(pairs.shape)}."
         )
-    reason = why_infeasible(pairs.numpy())
-    if reason:
-        raise BadInput(reason)
     return None if bool(pairs.all()) else pairs
 
 
-def start(init: Any, n: int) -> Tensor | None:
+def feasible(pairs: Tensor | None) -> Tensor | None:
+    """The same, if every item can have a position of its own."""
+    reason = None if pairs is None else why_infeasible(pairs.numpy())
+    if reason:
+        raise BadInput(reason)
+    return pairs
+
+
+def start(init: Any, items: int, positions: int) -> Tensor | None:
     if init is None:
         return None
     scores = numbers("init", init).detach().to("cpu", torch.float32)
-    if tuple(scores.shape) != (n, n):
-        raise BadInput(f"init must be scores of {n} items x {n} positions, not of shape {tuple(scores.shape)}.")
+    if tuple(scores.shape) != (items, positions):
+        raise BadInput(
+            f"init must be scores of {items} items x {positions} positions, not of shape {tuple(scores.shape)}."
+        )
     if not torch.isfinite(scores).all():
         raise BadInput("init must be finite scores, but some are NaN or infinite; forbid pairs with allowed=.")
     return scores

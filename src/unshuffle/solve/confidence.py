@@ -94,17 +94,20 @@ def _links(orders: Tensor, closed: bool, directed: bool) -> Tensor:
     return first * n + second
 
 
-def place_share(
-    marginal: Float[Tensor, "n n"], order: Int[Tensor, "n"], scale: float, sweeps: int = 50
-) -> Float[Tensor, "n"]:
-    """Mass that each item keeps in its place under Sinkhorn(-marginal / scale): ``marginal[i, a]`` is what i pays at a."""
+def place_share(marginal: Float[Tensor, "n n"], order: Int[Tensor, "n"], scale: float) -> Float[Tensor, "n"]:
+    """Mass that each item keeps in its place, of `place_masses`."""
+    share = torch.empty(len(order), dtype=torch.float64)
+    share[order] = place_masses(marginal, scale)[order, torch.arange(len(order))]
+    return share.float()
+
+
+def place_masses(marginal: Float[Tensor, "n n"], scale: float, sweeps: int = 50) -> Float[Tensor, "n n"]:
+    """Sinkhorn(-marginal / scale), where ``marginal[i, a]`` is what item i pays at position a while the others stay."""
     logits = -(marginal.double() / scale)
     for _ in range(sweeps):
         logits = logits - logits.logsumexp(1, keepdim=True)
         logits = logits - logits.logsumexp(0, keepdim=True)
-    share = torch.empty(len(order), dtype=torch.float64)
-    share[order] = logits[order, torch.arange(len(order))].exp()
-    return share.float()
+    return logits.exp()
 
 
 def same_energy(energies: Float[Tensor, "runs"], best: int) -> float:

@@ -44,6 +44,8 @@ class Method:
     """(problem, checked, solution, allowed=, generator=, watch=): local search from where annealing ended."""
     judge: Callable[..., Judged] | None = certain
     """(problem, checked, order, allowed): how sure an order is that no annealing ended in. None: never try all."""
+    partial: bool = False
+    """Items may be left out and positions stay empty."""
     small: int = 300
     """Up to so many items one step of annealing is too little work to share among threads."""
 
@@ -100,8 +102,25 @@ def _loss() -> Method:
 LAYOUTS: dict[type, Callable[[], Method]] = {Path: _path, Cycle: _cycle, Grid: _grid, Graph: _graph}
 
 
-def method_for(problem: Any, cost: Any, items: Any) -> tuple[Method, Any, int]:
-    """The row of this problem, what the user gave to go with it, checked, and the number of items."""
+def _partial(reject: Any) -> Method:
+    """Of paths, cycles and graphs with more or fewer items than positions."""
+    from .partial import Padded, Prices, solve_partial
+
+    def check(given: Any, layout: Any) -> Padded:
+        cost = checks.single(given, layout)
+        return Padded(layout, cost, Prices.of(reject, cost, layout))
+
+    def searched(layout: Any, problem: Padded, found: Solution, **_: Any) -> Polished:
+        return Polished(found.order, found.energy)  # local search is part of finding it
+
+    return Method(check, solve_partial, searched, judge=None, partial=True)
+
+
+PARTIAL = (Path, Cycle, Graph)
+
+
+def method_for(problem: Any, cost: Any, items: Any, reject: Any = None) -> tuple[Method, Any, tuple[int, int]]:
+    """The row of this problem, what the user gave to go with it, checked, and the numbers of items and positions."""
     row = next((row for layout, row in LAYOUTS.items() if isinstance(problem, layout)), None)
     if row is not None:
         name = type(problem).__name__
@@ -109,24 +128,31 @@ def method_for(problem: Any, cost: Any, items: Any) -> tuple[Method, Any, int]:
             raise BadInput(f"A {name} needs cost=, the pair cost of neighbours (items x items).")
         if items is not None:
             raise BadInput(f"A {name} takes cost= alone; items= belong to a loss of your own.")
-        method = row()
-        return method, method.check(checks.costs(cost), problem), problem.n
+        given, n = checks.costs(cost), problem.n
+        m = len(given[0] if isinstance(given, tuple) else given)
+        some = isinstance(problem, PARTIAL) and reject is not None
+        if reject is not None and not some:
+            raise BadInput(f"A {name} has a place for every item: reject= is for Path, Cycle and Graph.")
+        method = _partial(reject) if some else row()
+        return method, method.check(given, problem), (m if some else n, n)
     if not callable(problem):
         raise BadInput(f"solve takes a layout or a function of the reordered items, not {type(problem).__name__}.")
     if items is None:
         raise BadInput("A loss needs items=, the things to reorder (n x d).")
     if cost is not None:
         raise BadInput("A loss takes items= alone; cost= belongs to a layout.")
+    if reject is not None:
+        raise BadInput("A loss has a place for every item: reject= belongs to a layout.")
     method = _loss()
     things = method.check(items, problem)
-    return method, things, len(things)
+    return method, things, (len(things), len(things))
 
 
 def solved(
     method: Method,
     problem: Any,
     given: Any,
-    n: int,
+    sizes: tuple[int, int],
     watch: Watch,
     *,
     allowed: Any = None,
@@ -136,10 +162,11 @@ def solved(
     polish: bool = False,
 ) -> Solution:
     """By trying all orders of a few items or by the solver for it, then polished; all by the clock of ``watch``."""
-    mask, start, runs = checks.mask(allowed, n), checks.start(init, n), checks.count(runs)
+    mask, start, runs = checks.mask(allowed, *sizes), checks.start(init, *sizes), checks.count(runs)
+    mask = mask if method.partial else checks.feasible(mask)
     options = {"allowed": mask, "generator": torch.Generator().manual_seed(whole("seed", seed, 0)), "watch": watch}
-    with torch.no_grad(), small_steps(n <= method.small):
-        if method.judge is not None and n <= exact.MOST:
+    with torch.no_grad(), small_steps(max(sizes) <= method.small):
+        if method.judge is not None and max(sizes) <= exact.MOST:
             found = tried_all(method, problem, given, mask)
         else:
             found = method.solve(problem, given, init=start, runs=runs, **options)

@@ -68,6 +68,13 @@ class Solution:
         return torch.where(best >= 0, of_item[best], -1)
 
     @property
+    def left_out(self) -> Int[Tensor, "left"]:
+        """Items that have no place in `best_order`."""
+        used = torch.zeros(len(self.confidence), dtype=torch.bool)
+        used[self.best_order[self.best_order >= 0]] = True
+        return (~used).nonzero().squeeze(1)
+
+    @property
     def best_energy(self) -> float:
         return self.energy if self.polished is None else self.polished.energy
 
@@ -79,9 +86,13 @@ class Solution:
     def __repr__(self) -> str:
         polished = "" if self.polished is None else f", polished {self.best_energy:.6g}"
         return (
-            f"Solution({len(self.order)} items, energy {self.energy:.6g}{polished}, {self.status} in {self.seconds:.1f} s, "
+            f"Solution({len(self.confidence)} items{self._partial()}, energy {self.energy:.6g}{polished}, {self.status} in {self.seconds:.1f} s, "
             f"mean confidence {float(self.confidence.mean()):.2f})"
         )
+
+    def _partial(self) -> str:
+        out, empty = len(self.left_out), int((self.best_order < 0).sum())
+        return (f", {out} left out" if out else "") + (f", {empty} positions empty" if empty else "")
 
     def plot(
         self,
@@ -98,7 +109,7 @@ class Solution:
         a heat map with its rows in order. ``pictures`` (items x height x width): a grid of them. ``history``: energy and entropy
         against time. Without any of these: the soft permutation, its rows in order.
         """
-        order = self.best_order.numpy()
+        order = self.best_order[self.best_order >= 0].numpy()
         if points is not None:
             ax = plots.new_axes(ax)
             closed = isinstance(self.layout, Cycle)
@@ -117,7 +128,7 @@ class Solution:
         if self.polished is not None:
             lines.append(f"polished: {self.best_energy:.6g}")
         lines.append(plots.how_sure(self.confidence))
-        return plots.card(f"Solution, {len(self.order)} items", lines, self.plot)
+        return plots.card(f"Solution, {len(self.confidence)} items{self._partial()}", lines, self.plot)
 
 
 def _ordered(table: Any, order: Any) -> Any:

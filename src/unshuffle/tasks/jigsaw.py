@@ -163,9 +163,9 @@ def reassemble(
         try:
             evidence = evidence_of(seam_costs(tiles.to(torch.float32), watch), grid)
         except Stopped:
-            return _as_they_came(grid, checks.mask(allowed, grid.n), watch)
+            return _as_they_came(grid, checks.feasible(checks.mask(allowed, grid.n, grid.n)), watch)
         options = {"allowed": allowed, "runs": runs, "seed": seed, "polish": polish}
-        return solved(LAYOUTS[Grid](), grid, evidence, grid.n, watch, **options)
+        return solved(LAYOUTS[Grid](), grid, evidence, (grid.n, grid.n), watch, **options)
 
 
 def evidence_of(seams: Seams, grid: Grid) -> Evidence:

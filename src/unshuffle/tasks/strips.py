@@ -306,8 +306,8 @@ def reassemble_strips(
     layout = Path(len(strips))
     with Watch(time_limit, callback) as watch:
         watch(stage="compare the edges")
-        method, cost, n = method_for(layout, strip_cost(strips, weights), None)
-        return solved(method, layout, cost, n, watch, seed=seed, polish=polish)
+        method, cost, sizes = method_for(layout, strip_cost(strips, weights), None)
+        return solved(method, layout, cost, sizes, watch, seed=seed, polish=polish)
 
 
 @dataclass(frozen=True, eq=False)

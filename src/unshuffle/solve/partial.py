@@ -1,0 +1,286 @@
+r"""Not every item has a place, not every position is taken: paths, cycles and graphs with more or fewer items than positions.
+
+The energy is the pair costs of neighbours that are both there, a price for each item left out and one for each position left
+empty. It is the square quadratic assignment padded with blanks (items that cost nothing beside anybody) and places outside
+(positions without neighbours): $\sum_{ab} w_{ab} D_{\pi(a)\pi(b)}$, prices on the diagonals. Without prices there are just as many
+blanks or places outside as are needed. So the annealing, the local search and the confidence of graphs serve here as well;
+what is known of chains gives a second start: the whole order of all items, thinned as well as its sequence allows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from ..errors import BadInput, number
+from ..shapes import numbers
+from ..structure.layouts import Cycle, Graph, Path
+from ..watch import Watch
+from . import checks, exact
+from .confidence import place_masses
+from .cycle.solver import solve_cycle
+from .graph import Assignments, default_runs, marginals, solve_graph
+from .local_search import improve_assignment, improve_path, improve_tour
+from .path.solver import solve_path
+from .rounds import Rounds
+from .solution import Solution
+
+ANNEALED = 100  # up to so many items and blanks a chain is annealed as a graph too; from there on thinning alone
+FEW = 16  # runs of annealing, and
+ROUNDS = Rounds(number=4)  # their rounds: most of the work is the local search's, from every order they end in
+STARTS = 32
+SPREAD = 6.0  # a link is dearer than usual from so many median deviations above the usual nearest neighbour
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Of an item left out, one for each, and of a position left empty."""
+
+    items: Float[Tensor, "m"]
+    position: float
+
+    @classmethod
+    def of(cls, reject: Any, cost: Float[Tensor, "m m"], layout: Path | Cycle | Graph) -> Prices | None:
+        """``reject`` as `solve` takes it; False leaves the numbers of both to the sizes."""
+        if reject is False:
+            return None
+        if isinstance(layout, Graph) and bool(layout.weights.diagonal().any() and cost.diagonal().any()):
+            raise BadInput(
+                "With prices nobody can be its own neighbour: set the diagonal of the weights or of the cost to 0."
+            )
+        if reject is True:
+            usual = usual_price(cost, layout)
+            return cls(torch.full((len(cost),), usual, dtype=cost.dtype), usual)
+        pair = reject if isinstance(reject, tuple) else None
+        if pair is not None and len(pair) != 2:
+            raise BadInput(f"reject must be one price or a pair (items, positions), but {len(pair)} came.")
+        each = numbers("reject", reject if pair is None else pair[0]).detach().to(cost)
+        position = pair[1] if pair is not None else 0.0 if each.ndim else float(each)
+        if each.ndim > 1 or (each.ndim == 1 and len(each) != len(cost)):
+            raise BadInput(
+                f"reject has shape {tuple(each.shape)}, but there are {len(cost)} items: give one number for each."
+            )
+        if not bool(each.isfinite().all()):
+            raise BadInput("reject must be finite, but some prices are NaN or infinite.")
+        return cls(each.expand(len(cost)), number("The price of an empty position", position))
+
+
+def usual_price(cost: Float[Tensor, "m m"], layout: Path | Cycle | Graph) -> float:
+    """Half of what an item pays whose links are all just dearer than usual: it is then left out, and its place empty.
+
+    Usual is the median over items of the nearest neighbour's cost, with six median deviations (but no more than the median of
+    all costs); as many links as a position has on average.
+    """
+    if len(cost) < 3:
+        raise BadInput(f"Prices cannot be told from {len(cost)} items: give reject as a number.")
+    other = ~torch.eye(len(cost), dtype=torch.bool)
+    near = torch.where(other, torch.minimum(cost, cost.mT), torch.inf).min(1).values
+    middle = near.median()
+    dear = middle + SPREAD * (near - middle).abs().median()
+    link = float(torch.minimum(dear, cost[other].median()))
+    links = {Path: 2.0, Cycle: 2.0}.get(type(layout)) or 2 * float(layout.weights.abs().sum() / layout.n)  # pyright: ignore
+    return link * links / 2
+
+
+@dataclass(frozen=True)
+class Padded:
+    """The square problem: ``m`` items and blanks, n positions and places outside."""
+
+    layout: Path | Cycle | Graph
+    cost: Float[Tensor, "m m"]
+    prices: Prices | None
+
+    @property
+    def m(self) -> int:
+        return len(self.cost)
+
+    @cached_property
+    def size(self) -> int:
+        return max(self.m, self.layout.n) if self.prices is None else self.m + self.layout.n
+
+    @cached_property
+    def links(self) -> Float[Tensor, "size size"]:
+        """Costs of neighbours; a blank costs nothing."""
+        padded = self.cost.new_zeros(self.size, self.size)
+        padded[: self.m, : self.m] = self.cost
+        return padded
+
+    @cached_property
+    def priced(self) -> Float[Tensor, "size size"]:
+        """The same with prices on the diagonal: an item in a place saves its own, a blank pays the position's."""
+        padded = self.links.clone()
+        if self.prices is not None:  # nobody is its own neighbour: the diagonals are free for the prices
+            padded.diagonal()[: self.m] = -self.prices.items
+            padded.diagonal()[self.m :] = self.prices.position
+        return padded
+
+    @cached_property
+    def graph(self) -> Graph:
+        n = self.layout.n
+        weights = self.cost.new_zeros(self.size, self.size)
+        if isinstance(self.layout, Graph):
+            weights[:n, :n] = self.layout.weights.to(weights)
+        elif n > 1:
+            (pairs,) = self.layout.relations()
+            weights[pairs[:, 0], pairs[:, 1]] = 1
+        if self.prices is not None:
+            weights.diagonal()[:n] = 1
+        return Graph(weights)
+
+    def energy(self, orders: Int[Tensor, "*batch size"]) -> Tensor:
+        """Links and prices; the diagonal counted what is placed, the price is of what is not."""
+        unplaced = 0.0 if self.prices is None else float(self.prices.items.sum())
+        return self.graph.energy(orders, self.priced) + unplaced
+
+    def whole(self, places: Int[np.ndarray, "n"]) -> Int[Tensor, "size"]:
+        """An order with -1 as an order of items and blanks."""
+        order = np.full(self.size, -1)
+        order[: len(places)] = places
+        order[order < 0] = np.setdiff1d(np.arange(self.size), places)[::-1]  # blanks first, then what is left out
+        return torch.from_numpy(order)
+
+    def partial(self, order: Int[Tensor, "size"]) -> Int[Tensor, "n"]:
+        inside = order[: self.layout.n]
+        return torch.where(inside < self.m, inside, -1)
+
+
+def solve_partial(
+    layout: Path | Cycle | Graph,
+    problem: Padded,
+    *,
+    allowed: Tensor | None,
+    init: Tensor | None,
+    runs: int | None,
+    generator: torch.Generator,
+    watch: Watch,
+) -> Solution:
+    """Which items to use, where, and which positions stay empty."""
+    mask = None if allowed is None else checks.feasible(_padded(allowed, True, problem.size))
+    start = None if init is None else _padded(init, float(init.mean()), problem.size)
+    if problem.size <= exact.MOST:
+        order, _ = exact.best_of_all(problem.graph, problem.priced, mask)
+        starts = order.unsqueeze(0)
+    else:
+        options = {"runs": runs, "generator": generator, "watch": watch}
+        starts = _starts(problem, mask, start, options)
+    ends = torch.stack([_settled(problem, order, mask, watch) for order in starts])
+    energies = problem.energy(ends)
+    best = int(energies.argmin())
+    soft, confidence = _judged(problem, ends[best])
+    same = float((energies <= energies[best] + 1e-9 * energies[best].abs()).double().mean())
+    return Solution(problem.partial(ends[best]), float(energies[best]), soft, confidence, energies, same)
+
+
+def _starts(
+    problem: Padded, mask: Tensor | None, init: Tensor | None, options: dict[str, Any]
+) -> Int[Tensor, "starts size"]:
+    starts = []
+    chain = isinstance(problem.layout, (Path, Cycle))
+    if chain and mask is None and problem.m > 1:
+        starts.append(problem.whole(_thinned(_whole_order(problem, options).numpy(), problem)).unsqueeze(0))
+    if not starts or (problem.size <= ANNEALED and not options["watch"].stopped):
+        options["runs"] = options["runs"] or min(FEW, default_runs(problem.size))
+        recipe = Assignments(rounds=ROUNDS)
+        found = solve_graph(problem.graph, problem.priced, allowed=mask, init=init, recipe=recipe, **options)
+        orders = torch.cat((found.order.unsqueeze(0), found.starts)).unique(dim=0)
+        starts.append(orders[problem.energy(orders).argsort(stable=True)[:STARTS]])
+    return torch.cat(starts)
+
+
+def _whole_order(problem: Padded, options: dict[str, Any]) -> Int[Tensor, "m"]:
+    """Of all items, as if there were a place for each."""
+    options = {"allowed": None, "init": None, **options}
+    layout = Path(problem.m) if isinstance(problem.layout, Path) else Cycle(problem.m)
+    if problem.m <= exact.MOST:
+        return exact.best_of_all(layout, problem.cost, None)[0]
+    if isinstance(layout, Path):
+        return solve_path(layout, problem.cost, **options).order
+    return solve_cycle(layout, problem.cost, **options).order
+
+
+def _settled(problem: Padded, order: Int[Tensor, "size"], mask: Tensor | None, watch: Watch) -> Int[Tensor, "size"]:
+    """Local search: swaps of any two, items left out and blanks among them, and the moves of chains, in turn until neither helps."""
+    n = problem.layout.n
+    improve = {Path: improve_path, Cycle: improve_tour}.get(type(problem.layout))
+    energy = float(problem.energy(order))
+    while True:
+        order = improve_assignment(order, problem.priced, problem.graph.weights, allowed=mask)
+        if improve is not None:
+            order = torch.cat((improve(order[:n], problem.links, allowed=mask), order[n:]))
+        last, energy = energy, float(problem.energy(order))
+        if energy >= last - 1e-9 * abs(last) or not watch.spare():
+            return order
+
+
+def _judged(problem: Padded, order: Int[Tensor, "size"]) -> tuple[Float[Tensor, "m n"], Float[Tensor, "m"]]:
+    """How likely each item is at each position, given the others, and how sure its place is, or that it has none."""
+    masses = place_masses(*marginals(problem.graph, problem.priced, order))
+    m, n = problem.m, problem.layout.n
+    place = torch.empty_like(order)
+    place[order] = torch.arange(len(order))
+    inside = place[:m] < n
+    out = masses[:m, n:].sum(1)
+    sure = torch.where(inside, masses[torch.arange(m), place[:m]], out)
+    return masses[:m, :n].float(), sure.float()
+
+
+def _thinned(order: Int[np.ndarray, "m"], problem: Padded) -> Int[np.ndarray, "n"]:
+    """The cheapest partial order that leaves this sequence as it is: which items to leave out, where to leave positions empty.
+
+    ``best[k, i]`` is the least that the first k positions can cost if item i of the sequence is in the last of them.
+    """
+    m, n = len(order), problem.layout.n
+    never = np.inf
+    if problem.prices is None:  # just as many as are needed: one of the two is dearer than all links together
+        ruin = 1 + float(problem.cost.abs().sum())
+        drop, empty = np.full(m, 0.0 if m > n else ruin), 0.0 if m < n else ruin
+    else:
+        drop, empty = problem.prices.items.numpy()[order], problem.prices.position
+    gone = np.concatenate(([0.0], np.cumsum(drop)))  # what leaving out all items before i costs
+    cost = problem.cost.numpy()[np.ix_(order, order)]
+    after = np.where(np.tri(m, dtype=bool), never, cost) - gone[1:, None]
+    empties = np.concatenate(([0.0], np.full(n, empty).cumsum()))
+    best = np.full((n + 1, m), never)
+    apart = np.full((n + 1, m), never)  # the last of k positions may be empty
+    before = np.full((n + 1, m), -1)
+    split = np.zeros((n + 1, m), bool)
+    for k in range(1, n + 1):
+        best[k] = empties[k - 1] + gone[:-1]
+        if k > 1:
+            joined = (best[k - 1][:, None] + after).min(0) + gone[:-1]
+            who = (best[k - 1][:, None] + after).argmin(0)
+            best[k], before[k] = np.where(joined < best[k], joined, best[k]), np.where(joined < best[k], who, -1)
+        if k > 2:
+            ahead = apart[k - 2] + empty - gone[1:]
+            low = np.minimum.accumulate(ahead)
+            holder = np.maximum.accumulate(np.where(ahead == low, np.arange(m), 0))
+            loose = np.concatenate(([never], low[:-1])) + gone[:-1]
+            take = loose < best[k]
+            best[k], split[k] = np.where(take, loose, best[k]), take
+            before[k] = np.where(take, np.concatenate(([-1], holder[:-1])), before[k])
+        apart[k] = np.minimum(best[k], apart[k - 1] + empty)
+    total = best[1:] + empties[n - np.arange(1, n + 1)][:, None] + (gone[-1] - gone[1:])
+    places = np.full(n, -1)
+    k, i = np.unravel_index(total.argmin(), total.shape)
+    k += 1
+    while True:
+        places[k - 1] = order[i]
+        j, loose = before[k, i], split[k, i]
+        if j < 0:
+            return places
+        k -= 2 if loose else 1
+        while loose and best[k, j] > apart[k, j]:
+            k -= 1
+        i = j
+
+
+def _padded(inside: Tensor, fill: float | bool, size: int) -> Tensor:
+    padded = inside.new_full((size, size), fill)
+    padded[: inside.shape[0], : inside.shape[1]] = inside
+    return padded
