@@ -121,7 +121,8 @@ class Solution:
             return plots.draw_pictures(plots.new_axes(ax), pictures, order, shape)
         if history:
             return plots.draw_history(plots.new_axes(ax, (5.6, 3.2)), self.history)
-        return plots.draw_soft(plots.new_axes(ax), self.soft, order)
+        rows = torch.cat((self.best_order[self.best_order >= 0], self.left_out)).numpy()
+        return plots.draw_soft(plots.new_axes(ax), self.soft, rows)
 
     def _repr_html_(self) -> str:
         lines = [f"energy {self.energy:.6g}, {self.status} in {self.seconds:.1f} s"]
