@@ -44,6 +44,7 @@ COMMANDS = {
     "tour": "Find a short round trip through cities.",
     "seriate": "Order the rows (and columns) of a table so that neighbours are alike.",
     "match": "Match the rows of two tables by what each knows of its own rows.",
+    "studio": "Watch it work in a browser, on this machine alone.",
     "train": "Teach a network to order, from structure alone.",
     "apply": "Order new data with a trained network, in one pass.",
     "bench": "Measure speed and memory of the Sinkhorn operator on this machine.",

@@ -36,6 +36,7 @@ ALONE = 3000  # tiles from which on one run has to do: a round of reassembly tak
 MANY = 300  # tiles from which on lists are faster than whole matrices
 WHOLE = Cooling()
 SLICE = 20  # steps between two looks at the clock
+WATCHED = 2  # the same if somebody looks on; how steps are sliced changes nothing but that
 CONFIDENCE = Cooling(rate=1.0, last=np.inf, decided=0.0)
 CONFIDENCE_STEPS = 5
 
@@ -56,6 +57,10 @@ class Puzzle:
     @property
     def belief(self) -> Affinities:
         return self.evidence.belief
+
+    @property
+    def slice(self) -> int:
+        return SLICE if self.watch.callback is None else WATCHED
 
     def energy(self, order: np.ndarray) -> float:
         return float(self.layout.energy(torch.from_numpy(order), self.evidence))
@@ -136,7 +141,7 @@ def _in_lists(puzzle: Puzzle, seeds: np.ndarray, centre: int) -> np.ndarray:
 
     def some(low: int, high: int) -> None:
         for crystal in crystals[low:high]:
-            crystal.grow(puzzle.belief.bonds, SLICE)
+            crystal.grow(puzzle.belief.bonds, puzzle.slice)
 
     on = True
     while on and not all(crystal.done for crystal in crystals):
@@ -150,8 +155,8 @@ def _in_lists(puzzle: Puzzle, seeds: np.ndarray, centre: int) -> np.ndarray:
 
 def _grown(puzzle: Puzzle, soft: np.ndarray, bias: np.ndarray, *, torus: bool, stage: str) -> Crystal:
     crystal = Crystal(soft, bias, WHOLE.start * np.log(max(puzzle.layout.n, 2)))
-    for _ in range(0, WHOLE.steps, SLICE):
-        grow(crystal, puzzle.belief.bonds, Board(*puzzle.shape, torus), WHOLE, SLICE)
+    for _ in range(0, WHOLE.steps, puzzle.slice):
+        grow(crystal, puzzle.belief.bonds, Board(*puzzle.shape, torus), WHOLE, puzzle.slice)
         beta, entropy = float(crystal.beta.min()), float(crystal.entropy.mean())
         on = puzzle.watch(
             stage=stage, beta=beta, entropy=entropy, soft=lambda: torch.from_numpy(crystal.soft[0].copy())
