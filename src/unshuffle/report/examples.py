@@ -12,7 +12,7 @@ from PIL import Image
 from ..paper.store import Result
 
 PHOTO = "nagasaki-boats.jpg"  # the one the runs are of
-WIDTH = 360  # pixels of the pictures in the page: sharp at the size they are shown, and small
+WIDTH = 280  # pixels of the pictures in the page: they are photos, and large as files
 
 
 def draw_tour(result: Result | None) -> Figure | None:
@@ -46,10 +46,10 @@ def draw_jigsaw(result: Result | None) -> Figure | None:
     return figure
 
 
-def tiles_of(side: int) -> np.ndarray:
+def tiles_of(side: int, width: int = WIDTH) -> np.ndarray:
     """The photo in `side` x `side` tiles."""
     with as_file(files("unshuffle") / "data" / PHOTO) as path, Image.open(path) as photo:
-        scaled = photo.convert("RGB").resize((WIDTH, WIDTH * photo.height // photo.width))
+        scaled = photo.convert("RGB").resize((width, width * photo.height // photo.width))
     tile = np.array(scaled.size[::-1]) // side
     pixels = np.asarray(scaled)[: side * tile[0], : side * tile[1]]
     return pixels.reshape(side, tile[0], side, tile[1], 3).transpose(0, 2, 1, 3, 4).reshape(-1, *tile, 3)
@@ -58,5 +58,6 @@ def tiles_of(side: int) -> np.ndarray:
 def show_tiles(ax: Axes, tiles: np.ndarray, side: int, title: str) -> None:
     height, width = tiles.shape[1:3]
     picture = tiles.reshape(side, side, height, width, 3).transpose(0, 2, 1, 3, 4)
-    ax.imshow(picture.reshape(side * height, side * width, 3))
+    # none: the pixels as they are, not as many as the figure has
+    ax.imshow(picture.reshape(side * height, side * width, 3), interpolation="none")
     ax.set(title=title, xticks=[], yticks=[])

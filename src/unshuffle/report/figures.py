@@ -64,7 +64,7 @@ def pictures(results: Sequence[Result], tables: dict[str, PaperTable]) -> list[P
 
 OVERVIEW = (
     "A jigsaw in the middle of its training, with a global temperature and with the adaptive field, by the paper's loss and the same "
-    "noise: rows that are undecided get a lower inverse temperature. Scores are free numbers here, not a network's."
+    "noise: rows that are undecided get a lower inverse temperature. Scores are free numbers here, not a network's; later both decode to the picture."
 )
 MECHANISM = (
     "One scalar temperature must serve a block of easy rows and one of hard rows. Here none does; the adaptive field does. "

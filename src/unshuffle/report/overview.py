@@ -14,7 +14,7 @@ def draw_overview(result: Result | None) -> Figure | None:
         return None
     place = np.array(result.history["place"], dtype=int)
     side, n = int(len(place) ** 0.5), len(place)
-    tiles = tiles_of(side)
+    tiles = tiles_of(side, width=140)  # shown small, three times
     figure = Figure(figsize=(10.4, 5.0), layout="constrained")
     cells = figure.add_gridspec(2, 4, width_ratios=(1.3, 1, 1, 1.3))
     show_tiles(figure.add_subplot(cells[:, 0]), tiles[place], side, "shuffled tiles")
