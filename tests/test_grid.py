@@ -384,10 +384,10 @@ def test_lists_hold_what_whole_matrices_would():
     b = Affinities.of((right, below), shape)
     board = np.full(n, -1)
     board[7] = 3
-    run = crystal.Lists(board, 7, shape, replace(crystal.IN_LISTS, decided=0.0))
+    run = crystal.Lists(board, 7, crystal.Room(*shape), replace(crystal.IN_LISTS, decided=0.0))
     for step in range(12):
         P = np.zeros((n, n))
-        P[np.repeat(np.arange(n), np.diff(run.shares.first)), run.shares.cell] = run.shares.value
+        P[np.repeat(np.arange(n), np.diff(run.shares.first)), run.shares.seat] = run.shares.value
         beta, v = run.beta, run.column.copy()
         Q = 0.5 * P
         Q[3, 7] += 4.0
@@ -404,7 +404,7 @@ def test_lists_hold_what_whole_matrices_would():
         expected = K * v / (K @ v)[:, None]
         expected[expected < crystal.LEAST] = 0
         found = np.zeros((n, n))
-        found[np.repeat(np.arange(n), np.diff(run.shares.first)), run.shares.cell] = run.shares.value
+        found[np.repeat(np.arange(n), np.diff(run.shares.first)), run.shares.seat] = run.shares.value
         listed = found > 0
         assert found[listed] == pytest.approx(expected[listed], rel=1e-4), step
         assert (expected[~listed & (Q > 0)] == 0).all()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,6 +38,13 @@ def jigsaw(
     anchors: Annotated[
         int, typer.Option("--anchors", min=0, help="With --shuffle: tiles whose place is given away.")
     ] = 0,
+    turned: Annotated[
+        bool,
+        typer.Option(
+            "--turned",
+            help="The tiles may be turned by quarter turns (upside down if they are not square); with --shuffle they are.",
+        ),
+    ] = False,
     pad: Annotated[
         bool, typer.Option("--pad", help="Where the grid does not divide: repeat edge pixels, do not crop.")
     ] = False,
@@ -58,20 +65,26 @@ def jigsaw(
     clock = Clock(time_limit)
     from ..readers.pictures import png
     from ..tasks.jigsaw import as_float, foreseen, join, reassemble
+    from ..tasks.turned import reassemble_turned
 
     if anchors and not shuffle:
         raise BadInput("--anchors needs --shuffle: only then are true places known.")
+    if anchors and turned:
+        raise BadInput("--anchors are places of upright tiles: leave out either them or --turned.")
     silent = quiet or json_
     with progress("jigsaw", silent, time_limit) as show:
         show.stage("reading the tiles")
-        box = tiles_of(photo, grid, shuffle, pad, seed)
+        box = tiles_of(photo, grid, shuffle, pad, seed, turned)
         show.given(box)
-        foresee(*foreseen(box.tiles.shape, time_limit), silent)
-        options = {"allowed": known_places(box, anchors, seed), "seed": seed, "polish": polish}
-        solution = reassemble(as_float(box.tiles), box.grid, time_limit=clock.left, callback=show, **options)
+        foresee(*foreseen(box.tiles.shape, time_limit, turned), silent)
+        options: dict[str, Any] = {"seed": seed, "polish": polish, "callback": show}
+        if not turned:
+            options["allowed"] = known_places(box, anchors, seed)
+        solve = reassemble_turned if turned else reassemble
+        solution = solve(as_float(box.tiles), box.grid, time_limit=clock.left, **options)
         show.stage("drawing")
         pictures = {
-            out / "reassembled.png": png(join(box.tiles, solution.best_order, box.grid)),
+            out / "reassembled.png": png(join(box.tiles, solution.best_order, box.grid, solution.best_state)),
             out / "before-after.png": png_of(picture_of(box, solution)),
         }
     result = summary(photo, box, solution, anchors, seed) | clock.times()
@@ -89,6 +102,8 @@ class Box:
     names: list[str]
     changed: str
     truth: Tensor | None
+    turns: Tensor | None = None
+    """The quarter turns that each tile needs, where they are known."""
 
 
 def parse_grid(text: str) -> Grid:
@@ -106,7 +121,7 @@ MOST_TILES = 10_000  # the costs of all pairs of so many tiles take 1 GB each
 IF_SHUFFLED_HERE = "7x7"  # without --grid, of a photo that is whole
 
 
-def tiles_of(photo: Path, given: str, shuffle: bool, pad: bool, seed: int) -> Box:
+def tiles_of(photo: Path, given: str, shuffle: bool, pad: bool, seed: int, turned: bool = False) -> Box:
     import torch
 
     from ..operators.permutation import inverse
@@ -135,7 +150,22 @@ def tiles_of(photo: Path, given: str, shuffle: bool, pad: bool, seed: int) -> Bo
     if not shuffle:
         return Box(tiles, grid, names, changed, None)
     mixed = torch.randperm(grid.n, generator=torch.Generator().manual_seed(seed))
-    return Box(tiles[mixed.numpy()], grid, [names[k] for k in mixed.tolist()], changed, inverse(mixed))
+    tiles, turns = tiles[mixed.numpy()], None
+    if turned:
+        tiles, turns = at_random_turned(tiles, seed)
+    return Box(tiles, grid, [names[k] for k in mixed.tolist()], changed, inverse(mixed), turns)
+
+
+def at_random_turned(tiles: np.ndarray, seed: int) -> tuple[np.ndarray, Tensor]:
+    """The tiles, each turned at random, and the quarter turns that it needs to stand upright again."""
+    import numpy as np
+    import torch
+
+    from ..tasks.turned import turns_of
+
+    choices = torch.tensor(turns_of(tiles.shape[1:3]))
+    turns = choices[torch.randint(len(choices), (len(tiles),), generator=torch.Generator().manual_seed(seed + 2))]
+    return np.stack([np.rot90(tile, -turn) for tile, turn in zip(tiles, turns.tolist(), strict=True)]), turns
 
 
 def grid_of_picture(photo: Path, pixels: np.ndarray) -> Grid:
@@ -185,29 +215,39 @@ def summary(photo: Path, box: Box, solution: Solution, anchors: int, seed: int) 
         "anchors": anchors,
         "seed": seed,
         "order": solution.order.tolist(),
+        **({} if solution.state is None else {"turns": solution.state.tolist()}),
         "confidence": [round(float(c), 4) for c in solution.confidence],
-        "unchanged": solution.best_order.tolist() == list(range(box.grid.n)) and box.grid.n > 1,
+        "unchanged": solution.best_order.tolist() == list(range(box.grid.n))
+        and box.grid.n > 1
+        and (solution.state is None or not solution.state.any()),
         "energy": solution.energy,
         "agreement": solution.agreement,
         "status": solution.status,
     }
     if box.truth is not None:
-        result["accuracy"] = accuracy(solution.order, box)
+        result["accuracy"] = accuracy(replace(solution, polished=None), box)
     if solution.polished is not None:
         result["polished"] = {"order": solution.best_order.tolist(), "energy": solution.best_energy}
+        if solution.best_state is not None:
+            result["polished"]["turns"] = solution.best_state.tolist()
         if box.truth is not None:
-            result["polished"]["accuracy"] = accuracy(solution.best_order, box)
+            result["polished"]["accuracy"] = accuracy(solution, box)
     return result
 
 
-def accuracy(order: Tensor, box: Box) -> dict[str, float]:
+def accuracy(solution: Solution, box: Box) -> dict[str, float]:
     import torch
 
     from ..metrics import direct_accuracy, neighbour_accuracy, order_tau
     from ..tasks.jigsaw import identical
+    from ..tasks.turned import turned_scores
 
     if box.truth is None:
         return {}
+    if box.turns is not None:
+        scores = turned_scores(solution, box.truth, box.turns, box.grid, box.tiles.shape[1] == box.tiles.shape[2])
+        return {"direct": scores.direct, "neighbour": scores.neighbour, "quarter turns to upright": scores.turn}
+    order = solution.best_order
     group = torch.from_numpy(identical(box.tiles))
     return {
         "direct": float(direct_accuracy(order, box.truth)),
@@ -219,10 +259,12 @@ def accuracy(order: Tensor, box: Box) -> dict[str, float]:
 
 def places(box: Box, solution: Solution) -> Iterator[tuple[object, ...]]:
     """One line per position of the picture: which tile stands there and how sure that is."""
-    yield "row", "column", "tile", "name", "confidence"
+    turns = solution.best_state
+    yield "row", "column", "tile", "name", "confidence", *(() if turns is None else ("turns",))
     for place, tile in enumerate(solution.best_order.tolist()):
         row, column = divmod(place, box.grid.width)
-        yield row + 1, column + 1, tile, box.names[tile], f"{float(solution.confidence[tile]):.4f}"
+        sure = f"{float(solution.confidence[tile]):.4f}"
+        yield row + 1, column + 1, tile, box.names[tile], sure, *(() if turns is None else (int(turns[place]),))
 
 
 def lines(result: dict[str, Any], took: str, out: Path) -> list[str]:
@@ -239,9 +281,15 @@ def lines(result: dict[str, Any], took: str, out: Path) -> list[str]:
         told.append(f"The picture was {result['changed']}.")
     if result["status"] != "finished":
         told.append(f"Stopped early ({result['status']}): this is the best so far.")
+    if "turns" in result:
+        told.append(
+            "Which way up the whole picture is was guessed: as most tiles came, or light, blue and plain above."
+        )
     if "accuracy" in result:
         scores = result["accuracy"]
         told.append(f"In place: {scores['direct']:.1%}; right neighbours: {scores['neighbour']:.1%}.")
+        if scores.get("quarter turns to upright"):
+            told[-1] += f" The whole picture lacks {scores['quarter turns to upright']} quarter turns."
     if "polished" in result:
         told.append(f"Polish: energy {result['energy']:.6g} -> {result['polished']['energy']:.6g}.")
         if "accuracy" in result["polished"]:
@@ -265,7 +313,7 @@ def picture_of(box: Box, solution: Solution) -> Figure:
     before = shown(join(box.tiles, torch.arange(box.grid.n), box.grid))
     finer = max(1, min(before.shape[:2]) // FINEST)  # than a panel can show
     before = before[::finer, ::finer]
-    after = shown(join(box.tiles, order, box.grid))[::finer, ::finer]
+    after = shown(join(box.tiles, order, box.grid, solution.best_state))[::finer, ::finer]
     height, width = before.shape[:2]
     tall = min(max(3.4 * height / width, 1.2), 9.0)
     figure = Figure(figsize=(11.5, tall + 0.6), layout="constrained")

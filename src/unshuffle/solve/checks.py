@@ -27,6 +27,29 @@ def _matrix(cost: Tensor) -> Tensor:
     return cost.detach().to("cpu", torch.float64)
 
 
+def states_of(cost: Any) -> int | None:
+    """Of costs between items in states, (items, states, items, states), the number of states; None without states."""
+    first = cost[0] if isinstance(cost, (list, tuple)) and len(cost) else cost
+    shape = tuple(getattr(first, "shape", ()))
+    return int(shape[1]) if len(shape) == 4 else None
+
+
+def pieces(cost: Any, states: int) -> Tensor | tuple[Tensor, ...]:
+    """The same as matrices of items in states, numbered item * states + state."""
+    if isinstance(cost, (list, tuple)):
+        return tuple(_of_pieces(numbers("A cost", c), states) for c in cost)
+    return _of_pieces(numbers("A cost", cost), states)
+
+
+def _of_pieces(cost: Tensor, states: int) -> Tensor:
+    n = len(cost)
+    if tuple(cost.shape) != (n, states, n, states) or not cost.numel():
+        raise BadInput(
+            f"The cost of items with states is (items, states, items, states), the same of both, not of shape {tuple(cost.shape)}."
+        )
+    return _matrix(cost.reshape(n * states, n * states))
+
+
 def one(given: Any, layout: Any) -> Tensor:
     cost = single(given, layout)
     if len(cost) != layout.n:
@@ -53,16 +76,17 @@ def _exactly_symmetric(cost: Tensor) -> Tensor:
     return (cost + cost.mT) / 2 if torch.allclose(cost, cost.mT, rtol=1e-5, atol=rounding) else cost
 
 
-def pair(given: Tensor | tuple[Tensor, ...], grid: Any) -> tuple[Tensor, Tensor]:
+def pair(given: Tensor | tuple[Tensor, ...], grid: Any, states: int = 1) -> tuple[Tensor, Tensor]:
     """Costs of right and of lower neighbours; one matrix serves both."""
     both = (given, given) if isinstance(given, Tensor) else given
     if len(both) != 2:
         raise BadInput(f"A Grid takes cost=(right, below), but {len(both)} matrices came.")
     for matrix in both:
-        if len(matrix) != grid.n:
+        items = len(matrix) // states
+        if items != grid.n:
             raise BadInput(
-                f"The costs of a Grid of {grid.n} cells must be {grid.n} x {grid.n}, not {len(matrix)} x {len(matrix)}: "
-                f"there are {len(matrix)} items."
+                f"The costs of a Grid of {grid.n} cells must be {grid.n} x {grid.n}, not {items} x {items}: "
+                f"there are {items} items."
             )
     return both[0], both[1]
 

@@ -83,6 +83,16 @@ def _grid() -> Method:
     return Method(check, solve_grid, polish_grid, judge_grid, small=0)
 
 
+def _grid_of_pieces(states: int) -> Method:
+    from .grid.pieces import Pieces
+    from .grid.states import polish_states, solve_states
+
+    def check(given: Any, grid: Grid) -> Pieces:
+        return Pieces(checks.pair(given, grid, states), states, grid)
+
+    return Method(check, solve_states, polish_states, judge=None, small=0)
+
+
 def _graph() -> Method:
     from .graph import judge_graph, solve_graph
     from .local_search import improve_assignment
@@ -100,6 +110,7 @@ def _loss() -> Method:
 
 
 LAYOUTS: dict[type, Callable[[], Method]] = {Path: _path, Cycle: _cycle, Grid: _grid, Graph: _graph}
+WITH_STATES: dict[type, Callable[[int], Method]] = {Grid: _grid_of_pieces}
 
 
 def _partial(reject: Any) -> Method:
@@ -128,7 +139,11 @@ def method_for(problem: Any, cost: Any, items: Any, reject: Any = None) -> tuple
             raise BadInput(f"A {name} needs cost=, the pair cost of neighbours (items x items).")
         if items is not None:
             raise BadInput(f"A {name} takes cost= alone; items= belong to a loss of your own.")
-        given, n = checks.costs(cost), problem.n
+        states, n = checks.states_of(cost), problem.n
+        if states is not None:
+            method = with_states(problem, states)
+            return method, method.check(checks.pieces(cost, states), problem), (n, n)
+        given = checks.costs(cost)
         m = len(given[0] if isinstance(given, tuple) else given)
         some = isinstance(problem, PARTIAL) and reject is not None
         if reject is not None and not some:
@@ -146,6 +161,13 @@ def method_for(problem: Any, cost: Any, items: Any, reject: Any = None) -> tuple
     method = _loss()
     things = method.check(items, problem)
     return method, things, (len(things), len(things))
+
+
+def with_states(layout: Layout, states: int) -> Method:
+    """The row of a layout whose items have states, where there is one."""
+    if type(layout) not in WITH_STATES:
+        raise BadInput(f"Items of a {type(layout).__name__} have no states: its cost is a matrix (items x items).")
+    return WITH_STATES[type(layout)](states)
 
 
 def solved(

@@ -46,20 +46,22 @@ def extrapolation(before_last: Lines, last: Lines, first: Lines, second: Lines) 
     return torch.cdist(2 * last - before_last, first, p=1) + torch.cdist(last, 2 * first - second, p=1)
 
 
-def affinity(cost: Pairs) -> Pairs:
+def affinity(cost: Pairs, states: int = 1) -> Pairs:
     r"""$A_{ik} = \sqrt{p(k \mid i)\, p(i \mid k)}$, softmax of rows and of columns at the scale of each tile's second best seam.
 
     A flat tile, whose seams all fit, shares one unit of belief among them instead of attracting everything; scales below
-    the puzzle's median are raised to it, so that two flat seams cannot look decisive.
+    the puzzle's median are raised to it, so that two flat seams cannot look decisive. With ``states`` the rows and columns are
+    tiles in each of their states, numbered tile * states + state, and a tile is its own neighbour in none.
     """
     n = cost.shape[-1]
-    if n < 2:
+    if n < 2 * states:
         return torch.zeros_like(cost)
-    own = torch.eye(n, dtype=torch.bool, device=cost.device)
+    tile = torch.arange(n, device=cost.device) // states
+    own = tile[:, None] == tile
     D = cost - cost.amin((-2, -1), keepdim=True).clamp_max(0.0)
     typical = D[..., ~own].median(-1, keepdim=True).values
     D = D.masked_fill(own, torch.inf)  # never its own neighbour
-    rank = min(2, n - 1)
+    rank = min(2, n - states)
     by_row, by_column = D.kthvalue(rank, -1).values, D.kthvalue(rank, -2).values
     least = torch.minimum(by_row, by_column).median(-1, keepdim=True).values
     # where more than half of the tiles have exact duplicates the median is 0: a small share of the typical cost instead

@@ -69,21 +69,28 @@ def _one_way(tiles: Float[Tensor, "n along across channels"], tell: Tell) -> tup
     first, second = tiles[:, :, 0].contiguous(), tiles[:, :, 1].contiguous()
     E = extrapolation(before_last, last, first, second, tell)
     M = gradients(before_last, last, first, tell) + gradients(second, first, last, tell).T
-    samples = last[0].numel()
+    return seam_cost(E, M, last[0])
+
+
+def seam_cost(E: Tensor, M: Tensor, line: Tensor, states: int = 1) -> tuple[Tensor, Tensor]:
+    """The two costs as one, and what to add to its affinity to judge whether a seam is of the border; ``line`` is that of one tile."""
+    samples = line.numel()
     # half a grey level everywhere is the least difference that means anything: flat tiles are quantised
-    logs = E.clamp_min(samples * (0.5 / 255) ** 0.5).log(), M.clamp_min(0.1 * len(last[0])).log()
+    logs = E.clamp_min(samples * (0.5 / 255) ** 0.5).log(), M.clamp_min(0.1 * len(line)).log()
     border = PLAIN[0] * logs[0] - PLAIN[1] * logs[1]
-    return (_by_median(E) * _by_median(M)).sqrt_(), border
+    return (_by_median(E, states) * _by_median(M, states)).sqrt_(), border
 
 
-def _by_median(cost: Tensor) -> Tensor:
-    """Only the ratio to other pairs counts. A tile is never its own neighbour."""
+def _by_median(cost: Tensor, states: int) -> Tensor:
+    """Only the ratio to other pairs counts. A tile is never its own neighbour, in no state."""
     n = len(cost)
-    if n < 2:
+    if n < 2 * states:
         return torch.ones_like(cost)
-    typical = cost[~torch.eye(n, dtype=torch.bool)].median()
+    tile = torch.arange(n) // states
+    own = tile[:, None] == tile
+    typical = cost[~own].median()
     scaled = cost / (typical if typical > 0 else cost.max().clamp_min(1e-30))
-    return scaled.fill_diagonal_(float(scaled.max()))
+    return scaled.masked_fill_(own, float(scaled.max()))
 
 
 Line = Float[Tensor, "n along channels"]
@@ -134,10 +141,10 @@ def gradients(before_last: Line, last: Line, first: Line, tell: Tell = lambda _:
     return M
 
 
-def foreseen(tiles: tuple[int, ...], time_limit: float | None = None) -> tuple[float, float]:
+def foreseen(tiles: tuple[int, ...], time_limit: float | None = None, turned: bool = False) -> tuple[float, float]:
     """Seconds and gigabytes, roughly, on a small machine, by the shape of the tiles; 5,015 of 28 pixels took 316 s."""
     n, height, width, channels = tiles
-    pairs = float(n) ** 2
+    pairs = float(n) ** 2 * ((16 if height == width else 4) if turned else 1)
     compare, search = 7e-10 * pairs * (height + width) * channels, 1e-5 * pairs
     seconds = compare + search
     return seconds if time_limit is None else min(seconds, time_limit), 80e-9 * pairs
@@ -157,15 +164,20 @@ def reassemble(
     """The order of the tiles in raster order of ``grid``; `solve` with the costs of seams, and a border that looks like one."""
     if len(tiles) != grid.n:
         raise BadInput(f"A grid of {grid.width}x{grid.height} needs {grid.n} tiles, but {len(tiles)} came.")
-    if min(tiles.shape[1:3]) < 2:
-        raise BadInput(f"Tiles must be at least 2x2 pixels, not {tiles.shape[2]}x{tiles.shape[1]}.")
+    at_least_two_by_two(tiles)
     with Watch(time_limit, callback) as watch, torch.no_grad():
         try:
             evidence = evidence_of(seam_costs(tiles.to(torch.float32), watch), grid)
         except Stopped:
-            return _as_they_came(grid, checks.feasible(checks.mask(allowed, grid.n, grid.n)), watch)
+            return as_they_came(grid, checks.feasible(checks.mask(allowed, grid.n, grid.n)), watch)
         options = {"allowed": allowed, "runs": runs, "seed": seed, "polish": polish}
         return solved(LAYOUTS[Grid](), grid, evidence, (grid.n, grid.n), watch, **options)
+
+
+def at_least_two_by_two(tiles: Float[Tensor, "n height width channels"]) -> None:
+    """Seams are continued from two lines of pixels."""
+    if min(tiles.shape[1:3]) < 2:
+        raise BadInput(f"Tiles must be at least 2x2 pixels, not {tiles.shape[2]}x{tiles.shape[1]}.")
 
 
 def evidence_of(seams: Seams, grid: Grid) -> Evidence:
@@ -173,7 +185,7 @@ def evidence_of(seams: Seams, grid: Grid) -> Evidence:
     return Evidence.of(checks.pair(checks.costs((seams.right, seams.below)), grid), grid, seams.border)
 
 
-def _as_they_came(grid: Grid, allowed: Tensor | None, watch: Watch) -> Solution:
+def as_they_came(grid: Grid, allowed: Tensor | None, watch: Watch) -> Solution:
     """Stopped before anything could be known: nothing has moved but what a mask moves, and nothing is sure."""
     n = grid.n
     order = torch.arange(n) if allowed is None else assign(torch.eye(n), allowed)
@@ -217,10 +229,13 @@ def cut(pixels: np.ndarray, grid: Grid, pad: bool = False) -> tuple[np.ndarray, 
     return np.ascontiguousarray(blocks.reshape(grid.n, new[0] // h, new[1] // w, -1)), said
 
 
-def join(tiles: np.ndarray, order: Int[Tensor, "n"], grid: Grid) -> np.ndarray:
-    """The picture (height, width, channels) with ``tiles[order]`` in raster order."""
+def join(tiles: np.ndarray, order: Int[Tensor, "n"], grid: Grid, turns: Int[Tensor, "n"] | None = None) -> np.ndarray:
+    """The picture (height, width, channels) with ``tiles[order]`` in raster order, each turned by its quarter turns."""
     _, th, tw, channels = tiles.shape
-    rows = tiles[order.numpy()].reshape(grid.height, grid.width, th, tw, channels)
+    placed = tiles[order.numpy()]
+    if turns is not None:
+        placed = np.stack([np.rot90(tile, turn) for tile, turn in zip(placed, turns.tolist(), strict=True)])
+    rows = placed.reshape(grid.height, grid.width, th, tw, channels)
     return rows.transpose(0, 2, 1, 3, 4).reshape(grid.height * th, grid.width * tw, channels)
 
 

@@ -33,8 +33,8 @@ class Affinities:
     """What large moves climb: affinity less cost. Affinity alone says little where all tiles of a region are alike."""
 
     @classmethod
-    def of(cls, cost: tuple[Tensor, Tensor], shape: tuple[int, int]) -> Affinities:
-        right, below = (affinity(c.float()).numpy() for c in cost)
+    def of(cls, cost: tuple[Tensor, Tensor], shape: tuple[int, int], states: int = 1) -> Affinities:
+        right, below = (affinity(c.float(), states).numpy() for c in cost)
         # a grid of one row has no lower neighbours, and on a torus each cell would be its own
         right, below = right * (shape[1] > 1), below * (shape[0] > 1)
         score = right - _priced(cost[0]), below - _priced(cost[1])

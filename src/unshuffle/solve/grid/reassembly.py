@@ -19,7 +19,7 @@ from scipy.optimize import linear_sum_assignment
 from ...compute.jit import have_numba
 from ...operators.assignment import assign
 from .affinity import Affinities
-from .crystal import IN_LISTS, Lists
+from .crystal import IN_LISTS, Lists, Room
 from .frame import Frame
 from .regrow import regrow_by_segments
 from .seams import NO_MASK, SeamScores
@@ -130,7 +130,7 @@ class Reassembly:
     def _annealed(self, board: np.ndarray) -> np.ndarray:
         """All tiles annealed on the torus around those on the board, which may leave it; cut open at the weakest lines."""
         placed, b = np.flatnonzero(board >= 0), self.belief
-        crystal = Lists(board, int(placed[len(placed) // 2]), b.shape, AGAIN)
+        crystal = Lists(board, int(placed[len(placed) // 2]), Room(*b.shape), AGAIN)
         crystal.grow(b.bonds, AGAIN.steps)
         order = assign(torch.from_numpy(crystal.scores())).numpy()
         return order if self.frame is None else self.frame.opened(order)

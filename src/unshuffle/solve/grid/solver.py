@@ -24,7 +24,7 @@ from ...watch import Watch
 from ..solution import Polished, Solution
 from .affinity import Affinities
 from .cooling import Cooling
-from .crystal import Lists
+from .crystal import Lists, Room
 from .dense import FORBIDDEN, Board, Crystal, grow
 from .evidence import Evidence
 from .reassembly import Effort, Reassembly
@@ -137,7 +137,7 @@ def _in_lists(puzzle: Puzzle, seeds: np.ndarray, centre: int) -> np.ndarray:
     """The same for many tiles, without matrices."""
     boards = np.full((len(seeds), puzzle.layout.n), -1)
     boards[:, centre] = seeds
-    crystals = [Lists(board, centre, puzzle.shape) for board in boards]
+    crystals = [Lists(board, centre, Room(*puzzle.shape)) for board in boards]
 
     def some(low: int, high: int) -> None:
         for crystal in crystals[low:high]:
