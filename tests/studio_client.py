@@ -22,7 +22,9 @@ PATIENCE = 240.0  # seconds: kernels may have to be compiled first
 class Server:
     def __init__(self, port: int = 0) -> None:
         command = [sys.executable, "-m", "unshuffle", "studio", "--no-open", "--port", str(port)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        alone = os.environ | {"OMP_NUM_THREADS": "1"}  # beside other tests threads of torch only wait for each other
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        self.process = subprocess.Popen(command, env=alone, text=True, **pipes)
         line = self.process.stdout.readline() if self.process.stdout else ""
         found = re.search(r"http://\S+", line)
         if found is None:

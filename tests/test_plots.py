@@ -78,6 +78,16 @@ def test_without_anything_the_soft_permutation_is_on_the_diagonal(tour):
     assert np.trace(shown) > 0.5 * 12
 
 
+def test_left_out_items_and_empty_positions_are_drawn_too():
+    found = us.solve(us.Path(8), cost=COST)  # twelve items, eight places
+    assert len(found.left_out) == 4
+    way = found.plot(axes(), points=POINTS).lines[0].get_xydata()
+    np.testing.assert_allclose(way, POINTS[found.order])
+    assert found.plot(axes()).images[0].get_array().shape == (12, 8)
+    assert found.plot(axes(), table=POINTS).images[0].get_array().shape == (8, 2)
+    assert "<img" in found._repr_html_()
+
+
 def test_pictures_stand_in_the_places_of_the_grid():
     tiles = np.arange(6, dtype=np.uint8)[:, None, None] * 40 + np.zeros((6, 4, 5), np.uint8)
     D = torch.rand(6, 6, generator=torch.Generator().manual_seed(0))

@@ -101,9 +101,9 @@ def draw_soft(ax: Axes, soft: Any, order: Any = None) -> Axes:
 def draw_pictures(ax: Axes, pictures: Any, order: Any, shape: tuple[int, int], frame: int = 1) -> Axes:
     """Pictures (n x height x width, with or without channels) in their places of a grid of ``shape`` rows and columns."""
     pictures, order = np.asarray(pictures), np.asarray(order)
-    rows, columns = shape
-    if pictures.ndim not in (3, 4) or len(pictures) < len(order):
-        raise BadInput(f"pictures must be {len(order)} arrays (n x height x width [x channels]), not {pictures.shape}.")
+    (rows, columns), needed = shape, int(order.max(initial=-1)) + 1
+    if pictures.ndim not in (3, 4) or len(pictures) < needed:
+        raise BadInput(f"pictures must be {needed} arrays (n x height x width [x channels]), not {pictures.shape}.")
     finer = max(1, min(pictures.shape[1:3]) // LARGEST)
     tiles = pictures[:, ::finer, ::finer]
     if tiles.dtype != np.uint8:

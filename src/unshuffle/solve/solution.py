@@ -117,8 +117,8 @@ class Solution:
         if table is not None:
             return plots.draw_matrix(plots.new_axes(ax), _ordered(table, order))
         if pictures is not None:
-            shape = (self.layout.height, self.layout.width) if isinstance(self.layout, Grid) else (1, len(order))
-            return plots.draw_pictures(plots.new_axes(ax), pictures, order, shape)
+            shape = (self.layout.height, self.layout.width) if isinstance(self.layout, Grid) else (1, len(self.order))
+            return plots.draw_pictures(plots.new_axes(ax), pictures, self.best_order, shape)
         if history:
             return plots.draw_history(plots.new_axes(ax, (5.6, 3.2)), self.history)
         rows = torch.cat((self.best_order[self.best_order >= 0], self.left_out)).numpy()

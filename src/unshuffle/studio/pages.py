@@ -306,8 +306,11 @@ def _processes() -> Any:
     """Forked from a clean process that has torch loaded already, where that exists; else started anew."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
+    from multiprocessing import forkserver
+
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["unshuffle.studio.warm"])
+    forkserver.ensure_running()  # it loads while the page is looked at
     return context
 
 

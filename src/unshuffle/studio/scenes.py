@@ -118,8 +118,8 @@ class Puzzle:
 
     def end(self, results: Path) -> dict[str, Any]:
         said = written(results)
-        order = said.get("polished", said)["order"]
-        return {"order": order, "confidence": said["confidence"]}
+        best = said.get("polished", said)
+        return {"order": best["order"], "turns": best.get("turns"), "confidence": said["confidence"]}
 
 
 class Strips:

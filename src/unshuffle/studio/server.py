@@ -7,6 +7,7 @@ import io
 import json
 import secrets
 import socket
+import threading
 import zipfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from importlib.resources import files
@@ -208,6 +209,9 @@ def application(token: str, port: int) -> Starlette:
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        threading.Thread(
+            target=explained, args=({},), daemon=True
+        ).start()  # torch is loaded while the page is looked at
         yield
         studio.pages.close()
 

@@ -14,6 +14,11 @@ function hint(context, width, height, words) {
 export class PuzzleView {
   constructor() { this.sheet = null; }
 
+  uploaded(bench, files) {
+    const shuffle = document.getElementById("shuffle");
+    if (files.length > 1 && shuffle.checked) shuffle.click();  // tiles come as they are
+  }
+
   given(about, shown, ready) {
     this.about = about;
     this.sheet = null;
@@ -23,9 +28,14 @@ export class PuzzleView {
   }
 
   end(result) {
-    const [across] = this.about.grid, n = this.about.n, x = Array(n).fill(-2), y = Array(n).fill(-2);
-    result.order.forEach((tile, place) => { if (tile >= 0) { x[tile] = place % across; y[tile] = Math.floor(place / across); } });
-    return { x, y, sure: result.confidence, confidence: result.confidence };
+    const [across] = this.about.grid, n = this.about.n, x = Array(n).fill(-2), y = Array(n).fill(-2), turn = Array(n).fill(0);
+    result.order.forEach((tile, place) => {
+      if (tile < 0) return;
+      x[tile] = place % across;
+      y[tile] = Math.floor(place / across);
+      turn[tile] = result.turns ? result.turns[place] : 0;
+    });
+    return { x, y, turn, sure: result.confidence, confidence: result.confidence };
   }
 
   label(result) { return `The picture put together from ${result.order.length} tiles.`; }
@@ -44,7 +54,13 @@ export class PuzzleView {
     for (const k of order) {
       const [x0, y0] = place(from, k), [x1, y1] = place(to, k), x = mix(x0, x1, t) * w, y = mix(y0, y1, t) * h;
       const shrink = settled ? 0 : 0.6;
-      context.drawImage(this.sheet, (k % about.sheet) * tw, Math.floor(k / about.sheet) * th, tw, th, x + shrink, y + shrink, w - 2 * shrink + (settled ? 0.5 : 0), h - 2 * shrink + (settled ? 0.5 : 0));
+      // quarter turns are counted against the clock
+      const angle = -mix(from?.turn?.[k] ?? 0, to?.turn?.[k] ?? 0, t) * (Math.PI / 2), bleed = settled ? 0.5 : 0;
+      context.save();
+      context.translate(x + w / 2, y + h / 2);
+      context.rotate(angle);
+      context.drawImage(this.sheet, (k % about.sheet) * tw, Math.floor(k / about.sheet) * th, tw, th, shrink - w / 2, shrink - h / 2, w - 2 * shrink + bleed, h - 2 * shrink + bleed);
+      context.restore();
       const s = settled ? result?.confidence?.[k] : certain?.[k];
       if (sure && s !== undefined) { context.fillStyle = shade("sure", s, 0.28 + 0.37 * (1 - s)); context.fillRect(x, y, w + 0.5, h + 0.5); }
     }

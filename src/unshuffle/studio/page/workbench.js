@@ -116,11 +116,13 @@ export class Workbench {
   }
 
   tell(words) {
+    this.status.setAttribute("aria-live", this.state === "running" ? "off" : "polite");  // stages change too fast to be read out
     this.status.classList.remove("bad");
     this.status.textContent = words;
   }
 
   fail(error) {
+    this.status.setAttribute("aria-live", "assertive");
     this.status.classList.add("bad");
     this.status.textContent = error instanceof Refused || typeof error === "string" ? String(error.message ?? error) : `Something is wrong with this page: ${error.message}`;
     this.state = "idle";
@@ -266,7 +268,7 @@ export class Workbench {
     const entropies = line("entropy"), most = Math.max(1, ...entropies.map((v) => v[1]));
     chart(this.chart, [{ values: line("energy"), colour: colour("--accent") }, { values: entropies, colour: colour("--warm"), low: 0, high: most }], 0.62, now?.seconds ?? null);
     this.list(now);
-    if (this.state === "running" && now?.stage) this.tell(now.stage);
+    if (this.state === "running" && now?.stage) this.tell(now.stage + (now.done > 0 && now.done < 1 ? `, ${Math.round(100 * now.done)} %` : ""));
     if (this.state === "paused") this.tell("Paused.");
   }
 
