@@ -442,3 +442,13 @@ def test_without_its_packages_the_studio_says_what_to_install(monkeypatch, capsy
         build("studio")(["studio", "--no-open"], prog_name="unshuffle")
     assert left.value.code == 2
     assert "pip install 'unshuffle[studio]'" in capsys.readouterr().err
+
+
+def test_tiles_that_were_turned_are_shown_by_their_turns(tmp_path):
+    from unshuffle.studio.scenes import Puzzle
+
+    found = {"order": [1, 0], "turns": [2, 0], "confidence": [1.0, 0.5]}
+    (tmp_path / "result.json").write_text(json.dumps(found))
+    assert Puzzle(None).end(tmp_path) == found  # pyright: ignore[reportArgumentType]
+    (tmp_path / "result.json").write_text(json.dumps(found | {"polished": {"order": [0, 1], "turns": [0, 2]}}))
+    assert Puzzle(None).end(tmp_path)["turns"] == [0, 2]  # pyright: ignore[reportArgumentType]

@@ -265,3 +265,19 @@ def test_a_callback_can_look_at_the_soft_permutation_and_the_history_keeps_none(
         return undisturbed[0] < 60
 
     assert torch.equal(us.solve(layout, cost=cost, runs=2, callback=count).order, found.order)
+
+
+def test_those_who_look_closely_get_smaller_steps_and_the_same_order():
+    generator = torch.Generator().manual_seed(2)
+    cost = tuple(torch.rand(2, 16, 16, generator=generator))
+
+    class Look:
+        closely = True
+
+        def __call__(self, step: Step) -> None: ...
+
+    one, other = (us.solve(us.Grid(4, 4), cost=cost, callback=look) for look in (Look(), lambda step: None))
+    annealed = [sum(step.stage == "anneal" for step in found.history) for found in (one, other)]
+    assert annealed[0] > 3 * annealed[1]
+    assert torch.equal(one.order, other.order)
+    assert torch.equal(one.soft, other.soft)

@@ -70,6 +70,8 @@ class Watch:
         endless = time_limit is None or (isinstance(time_limit, float) and time_limit == math.inf)
         self.time_limit = None if endless else number("time_limit (in seconds)", time_limit, least=0)
         self.callback = callback
+        self.closely = bool(getattr(callback, "closely", False))
+        """Whether the callback, by an attribute of this name, asks for small steps: pictures need more of them than clocks."""
         self.keep = keep
         self.history: list[Step] = []
         self.status: Status = "finished"

@@ -45,6 +45,7 @@ class Show(Bar):
     def __init__(self, screen: Screen, time_limit: float | None = None) -> None:
         super().__init__(screen, time_limit)
         self._onlooker = present()
+        self.closely = self._onlooker is not None
 
     def given(self, thing: Any) -> None:
         """The command has read its input."""

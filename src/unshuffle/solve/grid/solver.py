@@ -36,7 +36,7 @@ ALONE = 3000  # tiles from which on one run has to do: a round of reassembly tak
 MANY = 300  # tiles from which on lists are faster than whole matrices
 WHOLE = Cooling()
 SLICE = 20  # steps between two looks at the clock
-WATCHED = 2  # the same if somebody looks on; how steps are sliced changes nothing but that
+CLOSELY = 2  # the same for those who look on closely; how steps are sliced changes nothing but that
 CONFIDENCE = Cooling(rate=1.0, last=np.inf, decided=0.0)
 CONFIDENCE_STEPS = 5
 
@@ -60,7 +60,7 @@ class Puzzle:
 
     @property
     def slice(self) -> int:
-        return SLICE if self.watch.callback is None else WATCHED
+        return CLOSELY if self.watch.closely else SLICE
 
     def energy(self, order: np.ndarray) -> float:
         return float(self.layout.energy(torch.from_numpy(order), self.evidence))
@@ -147,10 +147,13 @@ def _in_lists(puzzle: Puzzle, seeds: np.ndarray, centre: int) -> np.ndarray:
     while on and not all(crystal.done for crystal in crystals):
         in_chunks(some, len(crystals))
         beta, entropy = min(c.beta for c in crystals), float(np.mean([c.entropy for c in crystals]))
-        on = puzzle.watch(
-            stage="anneal", beta=beta, entropy=entropy, soft=lambda: torch.from_numpy(crystals[0].scores()).softmax(1)
-        )
+        on = puzzle.watch(stage="anneal", beta=beta, entropy=entropy, soft=lambda: as_soft(crystals[0].scores()))
     return np.stack([assign(torch.from_numpy(crystal.scores())).numpy() for crystal in crystals])
+
+
+def as_soft(scores: np.ndarray) -> Tensor:
+    """Log shares as shares."""
+    return torch.from_numpy(scores).softmax(1)
 
 
 def _grown(puzzle: Puzzle, soft: np.ndarray, bias: np.ndarray, *, torus: bool, stage: str) -> Crystal:

@@ -8,6 +8,7 @@ is annealed around it again, places and states, and so on while that helps.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor
 from ...compute.threads import in_chunks
 from ...errors import BadInput
 from ...operators.assignment import assign
+from ...operators.permutation import to_matrix
 from ...structure.layouts import Grid
 from ...watch import Watch
 from ..solution import Polished, Solution
@@ -25,7 +27,7 @@ from .reassembly import AGAIN, Effort, Reassembly
 from .regrow import regrow_by_segments
 from .seams import NO_MASK
 from .segments import segments
-from .solver import RUNS, SLICE, judge_grid, polish_grid
+from .solver import CLOSELY, RUNS, SLICE, as_soft, judge_grid, polish_grid
 
 PATIENCE = 3  # times that annealing the rest again may fail to help
 ONCE_MORE = Effort(most=20, patience=10)  # to mend what was annealed again: most of it was mended before
@@ -72,7 +74,8 @@ def solve_states(
 
     while not watch.stopped and not all(search.done for search in searches):
         in_chunks(some, len(searches))
-        watch(stage="reassemble", entropy=0.0)
+        order = torch.from_numpy(max(searches, key=lambda search: search.best.score).best.order.copy())
+        watch(stage="reassemble", entropy=0.0, soft=partial(to_matrix, order))
     return _solution(grid, pieces, [search.end() for search in searches])
 
 
@@ -117,13 +120,13 @@ def _on_torus(pieces: Pieces, runs: int, watch: Watch) -> list[Standing]:
 
     def some(low: int, high: int) -> None:
         for crystal in crystals[low:high]:
-            crystal.grow(pieces.belief.bonds, SLICE)
+            crystal.grow(pieces.belief.bonds, CLOSELY if watch.closely else SLICE)
 
     on = True
     while on and not all(crystal.done for crystal in crystals):
         in_chunks(some, len(crystals))
         beta, entropy = min(c.beta for c in crystals), float(np.mean([c.entropy for c in crystals]))
-        on = watch(stage="anneal", beta=beta, entropy=entropy)
+        on = watch(stage="anneal", beta=beta, entropy=entropy, soft=lambda: as_soft(crystals[0].scores()))
     return sorted((_decoded(crystal, pieces) for crystal in crystals), key=lambda found: -found.score)[:runs]
 
 
