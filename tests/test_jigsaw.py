@@ -34,7 +34,9 @@ from unshuffle.tasks.jigsaw import (
     join,
     reassemble,
     seam_costs,
+    seams_in_time,
 )
+from unshuffle.watch import Watch
 
 PHOTO = Path(str(files("unshuffle") / "data" / "french-alpine-landscape.jpg"))
 
@@ -315,7 +317,7 @@ def test_a_shuffled_picture_is_solved_and_its_order_written(tmp_path):
     assert done.stdout == ""
     with (tmp_path / "order.csv").open() as file:
         table = list(csv.DictReader(file))
-    assert [int(shuffle[int(line["tile"])]) for line in table] == list(range(20))
+    assert [int(shuffle[int(line["number in the input"]) - 1]) for line in table] == list(range(20))
     assert (read_picture(tmp_path / "reassembled.png") == join(whole, torch.arange(20), grid)).all()
 
 
@@ -383,6 +385,63 @@ def test_stopped_while_the_seams_are_compared_nothing_moves():
     s = reassemble(tiles, Grid(5, 6), allowed=allowed, time_limit=0.0)
     assert s.status == "time limit"
     assert int(s.order[7]) == 3
+
+
+def shuffled(rows: int, columns: int) -> tuple[torch.Tensor, Grid, torch.Tensor]:
+    grid = Grid(rows, columns)
+    whole, _ = cut(texture(40 * rows, 40 * columns), grid)
+    mixed = torch.randperm(grid.n, generator=torch.Generator().manual_seed(1))
+    return as_float(whole[mixed.numpy()]), grid, mixed
+
+
+def stopping_at(stage: str, after: int = 0):
+    """A callback that stops at the first step of a stage, or so many steps later."""
+    steps = iter(range(after))
+    return lambda step: step.stage != stage or next(steps, None) is not None
+
+
+@pytest.mark.parametrize("stage", ["anneal", "reassemble"])
+@pytest.mark.parametrize("anchored", [False, True])
+def test_a_stopped_jigsaw_is_as_good_as_tile_after_tile(stage, anchored):
+    tiles, grid, mixed = shuffled(9, 10)
+    allowed = None
+    if anchored:
+        allowed = torch.ones(90, 90, dtype=torch.bool)
+        for place in (7, 40):
+            tile = int((mixed == place).nonzero())
+            allowed[tile], allowed[:, place] = False, False
+            allowed[tile, place] = True
+    s = reassemble(tiles, grid, allowed=allowed, callback=stopping_at(stage))
+    assert s.status == "interrupted"
+    assert (mixed[s.order] == torch.arange(90)).double().mean() > 0.9
+
+
+def test_where_time_is_short_a_few_pixels_of_each_seam_come_first(monkeypatch):
+    monkeypatch.setattr("unshuffle.tasks.jigsaw.LONG", 0.0)
+    tiles, grid, mixed = shuffled(9, 10)
+    fine, rough = seam_costs(tiles), seam_costs(tiles, every=5)
+    watch = Watch()
+    assert torch.equal(seams_in_time(tiles, watch).right, fine.right)
+    assert len(watch.history) == 12  # both
+    slow = Watch(
+        10.0, lambda step: setattr(slow, "_began", slow._began - 0.8)
+    )  # every step takes 0.8 s: half of the time is gone
+    for stop in (Watch(None, stopping_at("compare the seams", 8)), slow):
+        assert torch.equal(seams_in_time(tiles, stop).below, rough.below)
+    assert len(slow.history) == 6
+    assert seams_in_time(tiles, Watch(None, stopping_at("compare the seams"))) is None
+    s = reassemble(tiles, grid, callback=stopping_at("compare the seams", 8))
+    assert s.status == "interrupted"
+    assert (mixed[s.order] == torch.arange(90)).double().mean() > 0.9
+
+
+def test_a_limit_in_which_nothing_can_be_compared_is_said_plainly(tmp_path):
+    done = here(PHOTO, "--grid", "5x4", "--shuffle", "--out", tmp_path, "--time-limit", 0)
+    assert done.exit_code == 0, done.output
+    assert "Nothing was solved (time limit)" in done.stdout
+    result = json.loads((tmp_path / "result.json").read_text(), parse_constant=lambda word: pytest.fail(word))
+    assert result["energy"] is None
+    assert result["status"] == "time limit"
 
 
 def test_bad_input_ends_in_one_sentence(tmp_path):

@@ -86,11 +86,29 @@ def test_columns_can_be_chosen_and_dropped(tmp_path) -> None:
         assert cities.points is not None
         assert cities.points.tolist() == TRIANGLE
         assert "b ignored" in cities.understood
-    with pytest.raises(BadInput, match="no column 'd' for --columns; its columns are name, a, b, c"):
+    with pytest.raises(BadInput, match="no column 'd' for --use; its columns are name, a, b, c"):
         read_cities(path, ("a", "d"))
-    done = run("tour", path, "--columns", "a,c", "--json", "-o", tmp_path / "o")
+    done = run("tour", path, "--use", "a,c", "--json", "-o", tmp_path / "o")
     assert json.loads(done.stdout)["length"] == pytest.approx(12)
-    assert "3 cities named by column name, columns a and c; b ignored." in run("tour", path, "--columns", "a,c").stdout
+    assert "3 cities named by column name, columns a and c; b ignored." in run("tour", path, "--use", "a,c").stdout
+
+
+def test_a_column_of_kinds_is_no_name_and_no_number(tmp_path) -> None:
+    cities = read_cities(file_of(tmp_path, "x,y,kind\n0,0,a\n3,0,a\n3,4,b\n"))
+    assert cities.labels == ["1", "2", "3"]
+    assert cities.understood == "3 cities, columns x and y; kind ignored"
+
+
+def test_columns_to_use_are_named_alike_in_tour_and_seriate(tmp_path) -> None:
+    path = file_of(tmp_path, "grave,year,beads,pins\ng,3,5,1\nh,1,2,2\ni,2,4,3\n")
+    table = read_table(path, use=("pins", "beads"))
+    assert table.columns == ["pins", "beads"]
+    assert table.rows == ["g", "h", "i"]
+    assert table.ignored == ("year",)
+    done = run("seriate", path, "--use", "year", "-o", tmp_path / "o", "--json")
+    assert json.loads(done.stdout)["names in order"] in (["h", "i", "g"], ["g", "i", "h"])
+    with pytest.raises(BadInput, match="no column 'coins' for --use"):
+        read_table(path, use=("coins",))
 
 
 def test_both_commands_read_the_same_table(tmp_path) -> None:

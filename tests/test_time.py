@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import signal
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 import torch
+import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -170,6 +172,33 @@ def test_names_in_a_picture_do_not_overlap():
     boxes = [text.get_window_extent(FigureCanvasAgg(figure).get_renderer()) for text in axes.texts]
     assert len(boxes) == placed
     assert not any(a.overlaps(b) for k, a in enumerate(boxes) for b in boxes[:k])
+
+
+def drawn(written: list[str], presses: int) -> None:
+    with common.to_the_end():
+        for _ in range(presses):
+            signal.raise_signal(signal.SIGINT)
+        written.append("a file")
+
+
+def test_ctrl_c_while_drawing_throws_nothing_away():
+    written: list[str] = []
+    drawn(written, 0)
+    with pytest.raises(typer.Exit) as end:
+        drawn(written, 1)
+    assert end.value.exit_code == 130
+    assert len(written) == 2
+    with pytest.raises(KeyboardInterrupt):
+        drawn(written, 2)
+    assert len(written) == 2
+
+
+def test_what_drawing_takes_is_kept_of_a_limit():
+    clock = common.Clock(10.0)
+    assert clock.left == pytest.approx(9.0, abs=0.5)
+    assert clock.before(3.0) == pytest.approx(7.0, abs=0.5)
+    assert clock.before(30.0) == pytest.approx(5.0, abs=0.5)
+    assert common.Clock().before(3.0) is None
 
 
 INTERRUPTED = """

@@ -221,6 +221,10 @@ def test_train_then_apply(tmp_path):
         assert done.returncode == 2
         assert message in done.stderr
         assert "Traceback" not in done.stderr
+    data.write_text("\n".join(["name," + ",".join("abcdefgh"), "p,1,2,3,4,5,6,7,8", "q,8,7,6,5,4,3,2,1"]))
+    done = cli("apply", run, data, "--drop", "name", "--out", tmp_path / "out", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["orders"] == [list(range(8)), list(range(7, -1, -1))]
 
 
 def test_the_recipe_is_printed_as_people_read_it():

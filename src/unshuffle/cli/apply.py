@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 
 from ..files import write_together
 from .common import png_of, say
-from .options import Json, Out, Quiet
+from .options import Drop, Json, Out, Quiet
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,6 +25,7 @@ def apply(
             help="Numbers: a CSV, one list a line. Tiles: a folder or a shuffled picture. Cities: CSV, .tsp."
         ),
     ],
+    drop: Drop = None,
     out: Out = Path("unshuffled/INPUT-apply"),
     json_: Json = False,
     quiet: Quiet = False,
@@ -38,7 +40,7 @@ def apply(
     from ..recipes.trained import trained
 
     recipe, network, noise = trained(checkpoint)
-    prediction = predict(network, recipe.read(data), recipe.relax, noise=noise)
+    prediction = predict(network, recipe.read(data, tuple(drop or ())), recipe.relax, noise=noise)
     orders, confidence = prediction.order, prediction.confidence
     result: dict[str, Any] = {
         "task": recipe.TASK,
@@ -46,14 +48,14 @@ def apply(
         "confidence": [[round(c, 4) for c in line] for line in confidence.tolist()],
     }
     files = write_together(
-        {out / f"{data.stem}.order.json": json.dumps(result) + "\n", **_pictures(recipe, data, orders, out)}
+        {out / f"{data.stem}.order.json": json.dumps(result) + "\n", **_pictures(recipe, data, orders, out, drop or ())}
     )
     result["files"] = [str(file) for file in files]
     summary = f"ordered {len(orders)} list{'s' if len(orders) > 1 else ''} of {orders.shape[-1]}, mean confidence"
     say(result, [f"{summary} {confidence.mean():.2f}", *(f"wrote {file}" for file in files)], json_, quiet)
 
 
-def _pictures(recipe: Any, data: Path, orders: Tensor, out: Path) -> dict[Path, str | bytes]:
+def _pictures(recipe: Any, data: Path, orders: Tensor, out: Path, drop: Sequence[str]) -> dict[Path, str | bytes]:
     """What a person would rather look at."""
     if recipe.TASK == "jigsaw":
         from ..readers.pictures import png, read_picture, read_tiles
@@ -65,7 +67,7 @@ def _pictures(recipe: Any, data: Path, orders: Tensor, out: Path) -> dict[Path, 
         from ..tasks.tour import read_cities, tour_length, tour_text
         from .tour import draw
 
-        cities = read_cities(data)
+        cities = read_cities(data, (), drop)
         title = f"{cities.name}: {cities.n} cities, length {tour_length(cities, orders[0]):.6g}, one forward pass"
         return {
             out / f"{data.stem}.tour": tour_text(cities, orders[0]),

@@ -11,7 +11,9 @@ import io
 import json
 import os
 import re
+import signal
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -233,9 +235,13 @@ class Clock:
     @property
     def left(self) -> float | None:
         """Seconds of the limit that are left to solve in, with a little kept for pictures and files; compiling counts."""
+        return self.before(0.0)
+
+    def before(self, drawing: float) -> float | None:
+        """The same, if pictures and files are known to take so many seconds; at most half of the limit is kept."""
         if self.time_limit is None:
             return None
-        kept = min(1.0, 0.15 * self.time_limit)
+        kept = max(min(1.0, 0.15 * self.time_limit), min(drawing, 0.5 * self.time_limit))
         return max(0.0, self.time_limit - kept - (time.perf_counter() - self._began))
 
     def times(self) -> dict[str, float]:
@@ -253,6 +259,28 @@ def progress(title: str, quiet: bool = False, time_limit: float | None = None) -
     """A bar on a terminal's standard error that names the stage and says how long it may take, then vanishes."""
     with on_terminal(title, errors, quiet) as screen:
         yield Show(screen, time_limit)
+
+
+@contextlib.contextmanager
+def to_the_end() -> Iterator[None]:
+    """What has been found is drawn and written, also if Ctrl-C comes now; a second one ends it at once."""
+    pressed: list[int] = []
+
+    def note(number: int, _frame: object) -> None:
+        if pressed:
+            raise KeyboardInterrupt
+        pressed.append(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise typer.Exit(INTERRUPTED)
 
 
 LARGE = 20.0  # seconds: from here on a job is announced

@@ -9,8 +9,8 @@ import typer
 
 from ..errors import BadInput
 from ..files import write_together
-from .common import announce, json_text, png_of, progress, say, table_text
-from .options import Json, Out, Quiet, Seed, TimeLimit
+from .common import announce, json_text, png_of, progress, say, table_text, to_the_end
+from .options import Drop, Json, Out, Quiet, Seed, TimeLimit
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,7 +36,7 @@ def match(
     reject: Annotated[
         float | None, typer.Option("--reject", help="Share of structure that must agree for a pair, between 0 and 1.")
     ] = None,
-    drop: Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out; may be given again.")] = None,
+    drop: Drop = None,
     out: Out = Path("unshuffled/INPUT-match"),
     seed: Seed = 0,
     time_limit: TimeLimit = None,
@@ -70,14 +70,16 @@ def match(
             time_limit=time_limit,
             callback=show,
         )
-    result = summary((a, b), (first, second), found, seed)
-    files: dict[Path, str | bytes] = {
-        out / "pairs.csv": table_text([("A", "B", "confidence"), *_listed(found, first, second)]),
-        out / "left-out.csv": table_text([("set", "row"), *_left_out(result)]),
-        out / "pairs.png": png_of(picture_of((first, second), found, distances)),
-        out / "result.json": json_text(result),
-    }
-    write_together(files)
+        with to_the_end():
+            show.stage("drawing")
+            result = summary((a, b), (first, second), found, seed)
+            files: dict[Path, str | bytes] = {
+                out / "pairs.csv": table_text([("A", "B", "confidence"), *_listed(found, first, second)]),
+                out / "left-out.csv": table_text([("set", "row"), *_left_out(result)]),
+                out / "pairs.png": png_of(picture_of((first, second), found, distances)),
+                out / "result.json": json_text(result),
+            }
+            write_together(files)
     say(result, lines(result, out), json_, quiet)
 
 

@@ -7,6 +7,12 @@ from typing import Annotated
 
 import typer
 
+
+def names_of(given: list[str] | None) -> tuple[str, ...]:
+    """Names that came one by one or with commas between them."""
+    return tuple(name.strip() for names in given or () for name in names.split(",") if name.strip())
+
+
 Seed = Annotated[int, typer.Option("--seed", min=0, max=2**62, help="Makes a run repeatable.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
@@ -15,6 +21,11 @@ Out = Annotated[
     typer.Option("--out", "-o", help="Folder for the results, INPUT is the input's name; made if it does not exist."),
 ]
 Polish = Annotated[bool, typer.Option("--polish", help="Add a local search, reported apart.")]
+Drop = Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out; may be given again.")]
+Use = Annotated[
+    list[str] | None,
+    typer.Option("--use", help="The columns to use, such as x,y; may be given again; found out if not given."),
+]
 TimeLimit = Annotated[
     float | None, typer.Option("--time-limit", min=0.0, help="Stop after so many seconds with the best so far.")
 ]

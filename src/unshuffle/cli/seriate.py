@@ -9,9 +9,9 @@ import typer
 
 from ..files import write_together
 from ..tasks.seriation import Criterion, Kind
-from .common import Clock, announce, foresee, json_text, png_of, progress, say, table_text
+from .common import Clock, announce, foresee, json_text, png_of, progress, say, table_text, to_the_end
 from .labels import MOST_NAMES, name_ticks
-from .options import Json, Out, Polish, Quiet, Seed, TimeLimit
+from .options import Drop, Json, Out, Polish, Quiet, Seed, TimeLimit, Use, names_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,7 +31,8 @@ def seriate(
         ),
     ] = None,
     columns: Annotated[bool, typer.Option("--columns", help="Order the columns as well.")] = False,
-    drop: Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out; may be given again.")] = None,
+    use: Use = None,
+    drop: Drop = None,
     polish: Polish = False,
     out: Out = Path("unshuffled/INPUT-seriate"),
     seed: Seed = 0,
@@ -46,16 +47,16 @@ def seriate(
 
     Example: unshuffle seriate graves.csv --columns --drop Site --drop Period
     """
-    clock = Clock(time_limit)
     import numpy as np
 
     from ..readers.tables import read_table
     from ..tasks import seriation
 
+    clock = Clock(time_limit)
     silent = json_ or quiet
     with progress("seriate", silent, time_limit) as show:
         show.stage("reading the table")
-        read = read_table(table, tuple(drop or ()))
+        read = read_table(table, tuple(drop or ()), names_of(use))
         assumed = "" if kind else f" Taken as {seriation.ASSUMED[seriation.kind_of(read)]}."
         kind = kind or seriation.kind_of(read)
         criterion = criterion or seriation.criterion_for(read, kind)
@@ -74,17 +75,18 @@ def seriate(
             show.stage("ordering the columns")
             stopped = found.solution.status == "interrupted"
             across, sure = seriation.column_order(read, kind, found.order, seed, 0.0 if stopped else clock.left)
-        show.stage("drawing")
-        picture = png_of(picture_of(read, found, across))
-    result = summary(table, read, kind, found, seed, across if columns else None) | clock.times()
-    rows = table_text(listing("row", read.rows, found.order, found.solution.confidence.numpy()))
-    files: dict[Path, str | bytes] = {out / "rows.csv": rows}
-    if columns:
-        files[out / "columns.csv"] = table_text(listing("column", read.columns, across, sure))
-    files[out / "table.csv"] = table_text(ordered_table(read, found.order, across))
-    files[out / "before-after.png"] = picture
-    files[out / "result.json"] = json_text(result)
-    write_together(files)
+        with to_the_end():
+            show.stage("drawing")
+            picture = png_of(picture_of(read, found, across))
+            result = summary(table, read, kind, found, seed, across if columns else None) | clock.times()
+            rows = table_text(listing("row", read.rows, found.order, found.solution.confidence.numpy()))
+            files: dict[Path, str | bytes] = {out / "rows.csv": rows}
+            if columns:
+                files[out / "columns.csv"] = table_text(listing("column", read.columns, across, sure))
+            files[out / "table.csv"] = table_text(ordered_table(read, found.order, across))
+            files[out / "before-after.png"] = picture
+            files[out / "result.json"] = json_text(result)
+            write_together(files)
     say(result, lines(result, clock, out), json_, quiet)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..files import write_together
-from .common import Clock, json_text, progress, say, table_text
+from .common import Clock, json_text, progress, say, table_text, to_the_end
 from .options import Json, Out, Polish, Quiet, Seed, TimeLimit
 
 if TYPE_CHECKING:
@@ -37,34 +36,37 @@ def strips(
 
     Example: unshuffle strips scans/ --out page
     """
-    clock = Clock(time_limit)
+    import numpy as np
+
+    from ..readers.pictures import png
     from ..tasks.strips import paste, read_strips, reassemble_strips
 
+    clock = Clock(time_limit)
     silent = quiet or json_
     with progress("strips", silent, time_limit) as show:
         show.stage("reading the strips")
         found = read_strips(folder)
         show.given(found)
         solution = reassemble_strips(found, seed=seed, time_limit=clock.left, callback=show, polish=polish)
-        order = solution.best_order.tolist()
-        show.stage("drawing")
-        page = io.BytesIO()
-        paste(found, order).save(page, format="PNG")
-    result = summary(folder, found, solution, seed) | clock.times()
-    write_together(
-        {
-            out / "page.png": page.getvalue(),
-            out / "order.csv": table_text(places(found, order, solution)),
-            out / "result.json": json_text(result),
-        }
-    )
+        with to_the_end():
+            order = solution.best_order.tolist()
+            show.stage("drawing")
+            page = png(np.asarray(paste(found, order)))
+            result = summary(folder, found, solution, seed) | clock.times()
+            write_together(
+                {
+                    out / "page.png": page,
+                    out / "order.csv": table_text(places(found, order, solution)),
+                    out / "result.json": json_text(result),
+                }
+            )
     say(result, lines(result, clock.words(), out), json_, quiet)
 
 
 def places(found: list[Strip], order: list[int], solution: Solution) -> Iterator[tuple[object, ...]]:
-    yield "position", "strip", "confidence"
+    yield "position", "strip", "number in the input", "confidence"
     for place, strip in enumerate(order):
-        yield place + 1, found[strip].name, f"{float(solution.confidence[strip]):.4f}"
+        yield place + 1, found[strip].name, strip + 1, f"{float(solution.confidence[strip]):.4f}"
 
 
 def doubtful(names: list[str], solution: Solution) -> list[tuple[str, str]]:

@@ -10,9 +10,9 @@ import typer
 
 from ..files import write_together
 from ..plots import draw_tour
-from .common import Clock, announce, foresee, harmless, json_text, png_of, progress, say, table_text
+from .common import Clock, announce, foresee, harmless, json_text, png_of, progress, say, table_text, to_the_end
 from .labels import MOST_NAMES, name_points
-from .options import Json, Out, Polish, Quiet, Seed, TimeLimit
+from .options import Drop, Json, Out, Polish, Quiet, Seed, TimeLimit, Use, names_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,10 +24,9 @@ if TYPE_CHECKING:
 
 def tour(
     file: Annotated[Path, typer.Argument(help="CSV of coordinates or of distances, or a TSPLIB .tsp file.")],
-    columns: Annotated[
-        list[str] | None, typer.Option("--columns", help="The coordinates, such as x,y; found out if not given.")
-    ] = None,
-    drop: Annotated[list[str] | None, typer.Option("--drop", help="A column to leave out; may be given again.")] = None,
+    use: Use = None,
+    columns: Annotated[list[str] | None, typer.Option("--columns", hidden=True)] = None,  # what --use was called
+    drop: Drop = None,
     polish: Polish = False,
     runs: Annotated[
         int | None, typer.Option("--runs", min=1, help="Annealings at the same time; the best wins.")
@@ -46,28 +45,30 @@ def tour(
 
     Example: unshuffle tour cities.csv --polish
     """
-    clock = Clock(time_limit)
     from ..tasks.tour import foreseen, read_cities, solve_tour, tour_text
 
+    clock = Clock(time_limit)
     silent = json_ or quiet
     with progress("tour", silent, time_limit) as show:
         show.stage("reading the cities")
-        chosen = [name.strip() for names in columns or () for name in names.split(",")]
-        cities = read_cities(file, chosen, drop or ())
+        cities = read_cities(file, names_of(use) or names_of(columns), drop or ())
         announce(f"{cities.understood}.", silent)
         show.given(cities)
         foresee(*foreseen(cities.n, runs, time_limit), silent)
         options = {"polish": polish, "runs": runs, "seed": seed, "time_limit": clock.left, "callback": show}
         solution = solve_tour(cities, **options)
-        order = solution.best_order
-        files: dict[Path, str | bytes] = {out / f"{file.stem}.tour": tour_text(cities, order)}
-        if cities.points is not None:
-            show.stage("drawing")
-            files[out / f"{file.stem}.png"] = png_of(draw(cities, order, _title(cities, solution), solution.confidence))
-    files[out / f"{file.stem}.csv"] = table_text(_stops(cities, solution, order))
-    result = _result(cities, solution, order, [*files, out / f"{file.stem}.json"]) | clock.times()
-    files[out / f"{file.stem}.json"] = json_text(result)
-    say(result, _lines(cities, solution, clock, write_together(files)), json_, quiet)
+        with to_the_end():
+            order = solution.best_order
+            files: dict[Path, str | bytes] = {out / f"{file.stem}.tour": tour_text(cities, order)}
+            if cities.points is not None:
+                show.stage("drawing")
+                drawn = draw(cities, order, _title(cities, solution), solution.confidence)
+                files[out / f"{file.stem}.png"] = png_of(drawn)
+            files[out / f"{file.stem}.csv"] = table_text(_stops(cities, solution, order))
+            result = _result(cities, solution, order, [*files, out / f"{file.stem}.json"]) | clock.times()
+            files[out / f"{file.stem}.json"] = json_text(result)
+            written = write_together(files)
+    say(result, _lines(cities, solution, clock, written), json_, quiet)
 
 
 def _title(cities: Cities, solution: Solution) -> str:

@@ -26,16 +26,18 @@ class Table:
     """Columns that were left out: dropped, or without a number in them."""
 
 
-def read_table(path: str | FilePath, drop: tuple[str, ...] = ()) -> Table:
+def read_table(path: str | FilePath, drop: tuple[str, ...] = (), use: tuple[str, ...] = ()) -> Table:
     """A table of numbers in any of the forms that `read_cells` knows; with or without a header and row names.
 
-    ``drop`` names columns to leave out, such as labels and notes; columns without any number are left out anyhow.
+    ``drop`` names columns to leave out, such as labels and notes; columns without any number are left out anyhow. ``use`` names
+    the columns of numbers, if not all.
     """
     sheet = read_cells(path)
     dropped = {sheet.find(name, "--drop") for name in drop}
-    named = name_column(sheet, dropped)
+    used = [sheet.find(name, "--use") for name in use]
+    named = name_column(sheet, dropped | {*used}, left=0 if used else 1)
     rest = [k for k in range(sheet.width) if k != named and k not in dropped]
-    keep = [k for k in rest if any(is_number(cell) for cell in sheet.column(k))]
+    keep = used or [k for k in rest if any(is_number(cell) for cell in sheet.column(k))]
     if not keep:
         raise BadInput(f"{sheet.path} has no column of numbers{' left' if drop else ''}.")
     columns = [sheet.title(k) for k in keep]
@@ -73,9 +75,9 @@ def _different(cells: list[str]) -> bool:
 
 def _counted(cells: list[str]) -> bool:
     """1, 2, 3, ... (or from 0) in any order, or whole numbers one after the other from anywhere."""
-    values = [float(cell) for cell in cells]
-    if len(values) < 3:
+    if len(cells) < 3 or not all(is_number(cell) for cell in cells):
         return False
+    values = [float(cell) for cell in cells]
     ascending = all(b - a == 1 for a, b in pairwise(values)) and values[0].is_integer()
     return ascending or {*values} in ({*range(len(values))}, {*range(1, len(values) + 1)})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -246,8 +246,10 @@ class Jigsaw:
             "perfect": perfect_accuracy(order, truth).mean().item(),
         }
 
-    def read(self, path: Path) -> Tensor:
+    def read(self, path: Path, drop: Sequence[str] = ()) -> Tensor:
         """One puzzle: a folder of tiles, or a picture that is a grid of shuffled ones; scaled to the tiles of the training."""
+        if drop:
+            raise BadInput("--drop leaves out columns of a table; these are pictures.")
         if Path(path).is_dir():
             tiles, _ = read_tiles(path)
         else:

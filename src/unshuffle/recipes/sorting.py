@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -158,9 +158,9 @@ class Sorting:
         truth = lists.squeeze(-1).argsort(-1)
         return order_tau(self.relax.decode(network(lists.to(device))).cpu(), truth).mean().item()
 
-    def read(self, path: Path) -> Tensor:
-        """Lists to sort, one per line of a CSV."""
-        return read_lists(path, self.n)
+    def read(self, path: Path, drop: Sequence[str] = ()) -> Tensor:
+        """Lists to sort, one per line of a CSV; without the columns to ``drop``."""
+        return read_lists(path, self.n, drop)
 
 
 def distance_to_sorted(P: Tensor, items: Tensor) -> Tensor:
@@ -168,10 +168,12 @@ def distance_to_sorted(P: Tensor, items: Tensor) -> Tensor:
     return (reorder(P, items.expand(*P.shape[:-2], *items.shape[-2:])) - items.sort(-2).values).square().sum((-2, -1))
 
 
-def read_lists(path: Path, n: int) -> Tensor:
-    """A table of numbers, `n` in each line."""
+def read_lists(path: Path, n: int, drop: Sequence[str] = ()) -> Tensor:
+    """A table of numbers, `n` in each line, beside columns to ``drop``."""
     sheet = read_cells(path)
-    if sheet.width != n:
-        raise BadInput(f"{path}, line 1: the network orders lists of {n} numbers, but there are {sheet.width}.")
-    values = numbers(sheet, range(n), [str(k + 1) for k in range(len(sheet.body))])
+    dropped = {sheet.find(name, "--drop") for name in drop}
+    columns = [k for k in range(sheet.width) if k not in dropped]
+    if len(columns) != n:
+        raise BadInput(f"{path}, line 1: the network orders lists of {n} numbers, but there are {len(columns)}.")
+    values = numbers(sheet, columns, [str(k + 1) for k in range(len(sheet.body))])
     return torch.tensor(values, dtype=torch.float32).unsqueeze(-1)

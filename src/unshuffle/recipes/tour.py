@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -190,9 +190,9 @@ class Tour:
     def _draw(self, count: int, generator: torch.Generator) -> Tensor:
         return torch.rand(count, self.n, 2, generator=generator)
 
-    def read(self, path: Path) -> Tensor:
+    def read(self, path: Path, drop: Sequence[str] = ()) -> Tensor:
         """One instance (a CSV of coordinates or a TSPLIB file), in the unit square."""
-        points = read_cities(path).points
+        points = read_cities(path, (), drop).points
         if points is None:
             raise BadInput(f"{Path(path).name} has distances but no coordinates, and the network sees coordinates.")
         if not isinstance(self.scorer, ByAnnealing) and len(points) != self.n:

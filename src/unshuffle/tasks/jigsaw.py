@@ -9,6 +9,7 @@ is the cost: right on 86 % of the nearest neighbours of hard photos where MGC al
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..compute.jit import have_numba
 from ..errors import BadInput
 from ..operators.assignment import assign
 from ..solve import checks
@@ -43,11 +45,15 @@ class Seams:
     """What to add to an affinity to judge whether a seam is inside the picture (high) or its border (low)."""
 
 
+Tiles = Float[Tensor, "n height width channels"]
 PASSES = 6  # over all pairs of tiles: extrapolation and two gradients, to the right and below
 
 
-def seam_costs(tiles: Float[Tensor, "n height width channels"], watch: Watch | None = None) -> Seams:
-    """Pixel values from 0 to 255, whatever the bit depth was. `Stopped` if the watch says so before all are compared."""
+def seam_costs(tiles: Tiles, watch: Watch | None = None, every: int = 1) -> Seams:
+    """Pixel values from 0 to 255, whatever the bit depth was; ``every`` so many pixels along a seam are compared.
+
+    `Stopped` if the watch says so before all tiles are.
+    """
     done = 0.0
 
     def tell(share: float) -> None:
@@ -56,9 +62,32 @@ def seam_costs(tiles: Float[Tensor, "n height width channels"], watch: Watch | N
             raise Stopped
         done += share
 
-    right, right_border = _one_way(tiles, tell)
-    below, below_border = _one_way(tiles.transpose(1, 2), tell)
+    right, right_border = _one_way(tiles[:, ::every], tell)
+    below, below_border = _one_way(tiles.transpose(1, 2)[:, ::every], tell)
     return Seams(right, below, (right_border, below_border))
+
+
+FEW = 8  # pixels of a seam that are compared at first where time may be short
+SHARE = 0.3  # of the time that is left for comparing more of them
+LONG = 1.0  # seconds of comparing from which on somebody may lose patience
+
+
+def seams_in_time(tiles: Tiles, watch: Watch) -> Seams | None:
+    """All pixels along the seams. Where time may be short first a few, then as many as there is time for; None: not even those."""
+    along = max(tiles.shape[1:3])
+    few, limit = along // FEW, watch.time_limit
+    if few < 2 or comparing(tuple(tiles.shape)) < (LONG if limit is None else min(LONG, SHARE * limit)):
+        few = 0
+    rough, began = None, watch.seconds
+    try:
+        rough = seam_costs(tiles, watch, few) if few else None
+        enough = 1
+        if rough is not None and limit is not None:
+            whole = (watch.seconds - began) * few
+            enough = math.ceil(whole / max(SHARE * (limit - watch.seconds), 1e-9))
+        return seam_costs(tiles, watch, enough) if enough < few or not few else rough
+    except Stopped:
+        return rough
 
 
 Tell = Callable[[float], None]
@@ -143,11 +172,15 @@ def gradients(before_last: Line, last: Line, first: Line, tell: Tell = lambda _:
 
 def foreseen(tiles: tuple[int, ...], time_limit: float | None = None, turned: bool = False) -> tuple[float, float]:
     """Seconds and gigabytes, roughly, on a small machine, by the shape of the tiles; 5,015 of 28 pixels took 316 s."""
-    n, height, width, channels = tiles
-    pairs = float(n) ** 2 * ((16 if height == width else 4) if turned else 1)
-    compare, search = 7e-10 * pairs * (height + width) * channels, 1e-5 * pairs
-    seconds = compare + search
+    pairs = float(tiles[0]) ** 2 * ((16 if tiles[1] == tiles[2] else 4) if turned else 1)
+    seconds = comparing(tiles) * pairs / float(tiles[0]) ** 2 + 1e-5 * pairs
     return seconds if time_limit is None else min(seconds, time_limit), 80e-9 * pairs
+
+
+def comparing(tiles: tuple[int, ...]) -> float:
+    """Seconds, roughly, to compare all seams on a small machine."""
+    n, height, width, channels = tiles
+    return (7e-10 if have_numba else 4e-9) * float(n) ** 2 * (height + width) * channels
 
 
 def reassemble(
@@ -166,10 +199,10 @@ def reassemble(
         raise BadInput(f"A grid of {grid.width}x{grid.height} needs {grid.n} tiles, but {len(tiles)} came.")
     at_least_two_by_two(tiles)
     with Watch(time_limit, callback) as watch, torch.no_grad():
-        try:
-            evidence = evidence_of(seam_costs(tiles.to(torch.float32), watch), grid)
-        except Stopped:
+        seams = seams_in_time(tiles.to(torch.float32), watch)
+        if seams is None:
             return as_they_came(grid, checks.feasible(checks.mask(allowed, grid.n, grid.n)), watch)
+        evidence = evidence_of(seams, grid)
         options = {"allowed": allowed, "runs": runs, "seed": seed, "polish": polish}
         return solved(LAYOUTS[Grid](), grid, evidence, (grid.n, grid.n), watch, **options)
 
@@ -247,5 +280,5 @@ def as_float(tiles: np.ndarray) -> Float[Tensor, "n height width channels"]:
 
 def identical(tiles: np.ndarray) -> Int[np.ndarray, "n"]:
     """A number per tile, the same for tiles with the same pixels: which of these stands where cannot be known."""
-    _, group = np.unique(tiles.reshape(len(tiles), -1), axis=0, return_inverse=True)
-    return group.reshape(-1)
+    seen: dict[bytes, int] = {}
+    return np.array([seen.setdefault(tile.tobytes(), len(seen)) for tile in tiles])

@@ -70,7 +70,7 @@ def _text(path: Path) -> str:
 
 def _from_sheet(sheet: Sheet, columns: Sequence[str], drop: Sequence[str]) -> Cities:
     dropped = {sheet.find(name, "--drop") for name in drop}
-    chosen = [sheet.find(name, "--columns") for name in columns] or _titled_axes(sheet, dropped)
+    chosen = [sheet.find(name, "--use") for name in columns] or _titled_axes(sheet, dropped)
     named = name_column(sheet, dropped | {*chosen}, left=0 if chosen else 2)
     numeric = [k for k in range(sheet.width) if k not in dropped and any(is_number(cell) for cell in sheet.column(k))]
     if not chosen and named in numeric and _square(sheet, numeric):
@@ -94,7 +94,7 @@ def _from_points(
     if values.shape[1] not in (2, 3):
         raise BadInput(
             f"{path.name} has {len(values)} rows of {values.shape[1]} numbers; expected two or three coordinates per city "
-            "(say which with --columns x,y) or a square matrix of distances."
+            "(say which with --use x,y) or a square matrix of distances."
         )
     if len(values) > MOST:
         raise BadInput(f"{path.name} has {len(values)} cities, but at most {MOST} fit in memory as a matrix.")

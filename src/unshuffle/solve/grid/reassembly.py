@@ -10,6 +10,7 @@ by 107, 76, 55, 188 without windows, and by 102, 60, 36, 181 if half of the roun
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -75,9 +76,10 @@ class Reassembly:
         idle = self.round - self.last_success
         return len(self.order) < 3 or self.round >= self.effort.most or idle >= self.effort.patience
 
-    def advance(self, rounds: int) -> None:
+    def advance(self, rounds: int, more: Callable[[], bool] = lambda: True) -> None:
+        """So many rounds, or as long as there is time for ``more``."""
         for _ in range(rounds):
-            if self.done:
+            if self.done or not more():
                 return
             self.round += 1
             local = int(self.rng.random() * self.rates.sum() < self.rates[1])

@@ -30,7 +30,18 @@ class Bonds(NamedTuple):
     def of(cls, right: np.ndarray, below: np.ndarray, most: int) -> Bonds:
         """``right[i, k]``: affinity of k directly right of i; the lists hold the ``most`` strongest of each row."""
         k = max(1, min(most, len(right) - 1))
-        sides = (right, right.T, below, below.T)
-        lists = [np.argsort(-side, axis=1, kind="stable")[:, :k] for side in sides]
-        strengths = [np.take_along_axis(side, best, axis=1) for side, best in zip(sides, lists, strict=True)]
-        return cls(np.stack(lists).astype(np.int32), np.stack(strengths).astype(np.float32))
+        lists = [_strongest(side, k) for side in (right, right.T, below, below.T)]
+        partners, strengths = zip(*lists, strict=True)
+        return cls(np.stack(partners), np.stack(strengths))
+
+
+def _strongest(side: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The k largest of each row, best first, and of equal ones the first: columns and affinities.
+
+    The bits of floats that are not negative are in the order of the floats; with the column below them no two are equal.
+    """
+    n = side.shape[1]
+    keys = side.astype(np.float32).view(np.int32).astype(np.int64) << 32 | np.arange(n)[::-1]
+    top = np.sort(np.partition(keys, n - k, axis=1)[:, n - k :], axis=1)[:, ::-1]
+    columns = (n - 1 - (top & 0xFFFFFFFF)).astype(np.int32)
+    return columns, (top >> 32).astype(np.int32).view(np.float32)

@@ -27,7 +27,8 @@ from .cooling import Cooling
 from .crystal import Lists, Room
 from .dense import FORBIDDEN, Board, Crystal, grow
 from .evidence import Evidence
-from .reassembly import Effort, Reassembly
+from .reassembly import Effort, Reassembly, fill
+from .regrow import regrow_by_segments
 from .seams import NO_MASK
 from .segments import improve_grid
 
@@ -84,6 +85,8 @@ def solve_grid(
     puzzle = Puzzle(layout, evidence, mask, watch)
     rng = np.random.default_rng(int(torch.randint(2**31, (1,), generator=generator)))
     starts = _on_torus(puzzle, runs or (RUNS if layout.n < ALONE else 1), rng)
+    if watch.stopped:
+        starts += at_once(puzzle)
     if init is not None:
         starts.insert(0, _from_scores(puzzle, init))
     ends = _reassembled(puzzle, starts, rng, effort)
@@ -209,6 +212,21 @@ def _from_scores(puzzle: Puzzle, init: Tensor) -> np.ndarray:
     return assign(torch.from_numpy(crystal.soft[0]).clamp_min(1e-30).log(), allowed).numpy()
 
 
+def at_once(puzzle: Puzzle) -> list[np.ndarray]:
+    """What a stopped annealing is measured by: tile after tile where it fits best, from the surest one on or from those that a
+    mask holds; none if it leads nowhere."""
+    belief, mask, n = puzzle.belief, puzzle.allowed, puzzle.layout.n
+    order, label = np.arange(n), np.arange(1, n + 1)
+    if mask.size:
+        order = assign(torch.eye(n), torch.from_numpy(mask)).numpy()
+        label[mask.sum(1) == 1] = 0
+    label[belief.strength().argmax() if label.all() else label.argmin()] = 0
+    label = np.unique(label, return_inverse=True)[1].astype(np.int64)
+    board = regrow_by_segments(order, belief.glue, belief.bonds, label, mask, Effort().toll)
+    full = fill(board, belief, mask)
+    return [] if full is None else [full]
+
+
 def _reassembled(
     puzzle: Puzzle, starts: list[np.ndarray], rng: np.random.Generator, effort: Effort
 ) -> list[np.ndarray]:
@@ -223,7 +241,7 @@ def _reassembled(
 
     def some(low: int, high: int) -> None:
         for search in searches[low:high]:
-            search.advance(3)
+            search.advance(3, puzzle.watch.spare)
 
     while not all(search.done for search in searches):
         in_chunks(some, len(searches), float(puzzle.layout.n**2))
