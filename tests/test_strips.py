@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 
@@ -135,9 +136,9 @@ def test_strips_without_background_are_known_by_the_columns_of_print(count: int,
     assert np.mean(np.diff(solved(columns(printed(count, font), count))) == 1) >= 0.9
 
 
-@pytest.mark.parametrize("degrees", [0.0, 0.5, 2.0])
-def test_straight_cuts_on_a_lid_are_compared_along_their_tilt(degrees: float) -> None:
-    scans = tilted(columns(printed(7), 14), degrees)
+@pytest.mark.parametrize(("degrees", "height"), [(0.0, 900), (0.5, 1100), (2.0, 900)])
+def test_straight_cuts_on_a_lid_are_compared_along_their_tilt(degrees: float, height: int) -> None:
+    scans = tilted(columns(printed(7, height=height), 14), degrees)
     strips = find_paper(named(scans))
     assert all(strip.straight for strip in strips)
     solution = reassemble_strips(strips)
@@ -145,6 +146,21 @@ def test_straight_cuts_on_a_lid_are_compared_along_their_tilt(degrees: float) ->
     assert right.double().mean() >= 0.84  # 16 of 19
     sure = torch.minimum(solution.confidence[solution.order][1:], solution.confidence[solution.order][:-1]) > 0.5
     assert right[sure].double().mean() >= 0.9
+
+
+def test_a_photo_cut_into_columns_has_no_background() -> None:
+    photo = Image.open(str(files("unshuffle") / "data" / "french-alpine-landscape.jpg"))
+    strips = columns(np.asarray(photo), 20)
+    assert not any(strip.background for strip in find_paper(named(strips)))
+    assert solved(strips) == list(range(20))
+
+
+def test_tilted_strips_are_pasted_upright_on_one_line() -> None:
+    sheet = printed(7)
+    pasted = paste(find_paper(named(tilted(columns(sheet, 14), 2.0))), list(range(14))).convert("L")
+    assert abs(pasted.height - len(sheet)) <= 4
+    lines, printed_lines = (np.asarray(p, float).mean(1) for p in (pasted.resize(sheet.shape[::-1]), sheet))
+    assert np.corrcoef(lines, printed_lines)[0, 1] > 0.9  # lines of print are as straight as they were
 
 
 def test_rough_cuts_keep_their_shape() -> None:
