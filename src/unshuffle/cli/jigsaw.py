@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -86,10 +87,10 @@ def jigsaw(
         solution = solve(as_float(box.tiles), box.grid, time_limit=left, **options)
         with to_the_end():
             show.stage("drawing")
-            pictures = {
-                out / "reassembled.png": png(join(box.tiles, solution.best_order, box.grid, solution.best_state)),
-                out / "before-after.png": png_of(picture_of(box, solution)),
-            }
+            with ThreadPoolExecutor(1) as beside:  # packing a large picture takes as long as drawing the other
+                whole = beside.submit(png, join(box.tiles, solution.best_order, box.grid, solution.best_state))
+                pictures = {out / "before-after.png": png_of(picture_of(box, solution))}
+                pictures[out / "reassembled.png"] = whole.result()
             result = summary(photo, box, solution, anchors, seed) | clock.times()
             tables = {out / "order.csv": table_text(places(box, solution)), out / "result.json": json_text(result)}
             write_together(pictures | tables)

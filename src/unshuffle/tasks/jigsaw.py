@@ -18,11 +18,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..compute.jit import have_numba
 from ..errors import BadInput
 from ..operators.assignment import assign
 from ..solve import checks
-from ..solve.grid.compare import AT_ONCE, sum_of_lengths, sum_of_roots
+from ..solve.grid.compare import AT_ONCE, SECONDS, sum_of_lengths, sum_of_roots
 from ..solve.grid.evidence import Evidence
 from ..solve.kinds import LAYOUTS, solved
 from ..solve.solution import Solution
@@ -180,7 +179,7 @@ def foreseen(tiles: tuple[int, ...], time_limit: float | None = None, turned: bo
 def comparing(tiles: tuple[int, ...]) -> float:
     """Seconds, roughly, to compare all seams on a small machine."""
     n, height, width, channels = tiles
-    return (7e-10 if have_numba else 4e-9) * float(n) ** 2 * (height + width) * channels
+    return SECONDS * float(n) ** 2 * (height + width) * channels
 
 
 def reassemble(

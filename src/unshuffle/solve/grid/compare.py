@@ -13,6 +13,10 @@ from ...compute.threads import in_chunks
 AT_ONCE = 40_000_000 if have_numba else 4_000_000
 """Numbers per block of pairs, between two looks at the clock: 20 ms of the kernels; of torch, 16 MB, about a last-level cache."""
 
+SECONDS = (
+    7e-10 if have_numba else 4e-9
+)  # that a number of a seam takes in all six passes over a pair, on a small machine
+
 Flat = Float[Tensor, "n samples"]
 Pairs = Float[Tensor, "rows n"]
 
