@@ -47,7 +47,8 @@ def limit_memory(most: int = MEMORY) -> None:
     with contextlib.suppress(ImportError, ValueError, OSError):  # Windows has no such limits
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        # of data, not of addresses: on machines with many cores threads reserve far more of these than they use
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
 def sentence(error: BaseException) -> str:

@@ -3,6 +3,7 @@ const token = new URLSearchParams(location.search).get("token") || "";
 export const name = crypto.randomUUID();
 const listeners = new Set();
 let source = null;
+const PATIENCE = 4000;  // milliseconds without an answer
 
 export class Refused extends Error {}
 
@@ -55,11 +56,22 @@ export function connect() {
     const event = JSON.parse(message.data);
     for (const listener of [...listeners]) listener(event);
   };
+  let lost = null;
+  const found = () => { clearTimeout(lost); lost = null; };
+  source.onopen = found;
   source.onerror = () => {
-    if (source.readyState !== EventSource.CLOSED) return;
+    if (source.readyState !== EventSource.CLOSED) {  // it tries again by itself
+      lost ??= setTimeout(() => tell("The studio does not answer: start it again and open the address that it prints."), PATIENCE);
+      return;
+    }
+    found();
     const sentence = token ? "The studio has stopped or was started anew: open the address that it prints." : "The address lacks its token: open the one that the studio printed.";
-    for (const listener of [...listeners]) listener({ event: "lost", sentence });
+    tell(sentence);
   };
+}
+
+function tell(sentence) {
+  for (const listener of [...listeners]) listener({ event: "lost", sentence });
 }
 
 addEventListener("pagehide", () => {

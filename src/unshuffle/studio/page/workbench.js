@@ -3,6 +3,7 @@ import { address, ask, listen, mine, Refused, upload } from "./session.js";
 import { chart, colour, el, matrix, reduced, short } from "./draw.js";
 
 const FRAMES_A_SECOND = 14;  // at least so fast; more where many wait to be shown
+const MOST_FRAMES = 1200;  // that are kept to go back to
 const LAST_MOVE = 0.9;  // seconds from the last frame to what was found
 
 export class Workbench {
@@ -212,6 +213,10 @@ export class Workbench {
     const last = this.frames[this.frames.length - 1];
     if (last && event.seconds !== undefined && event.seconds + (this.earlier ?? 0) < last.seconds) this.earlier = last.seconds;  // a second solve, after the rows the columns
     this.frames.push({ ...event, seconds: event.seconds + (this.earlier ?? 0) });
+    if (this.frames.length > MOST_FRAMES) {  // a long run: every second one will do
+      this.frames = this.frames.filter((_, k) => k % 2 === 0);
+      this.at /= 2;
+    }
   }
 
   done(event) {
