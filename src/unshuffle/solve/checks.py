@@ -67,6 +67,13 @@ def single(given: Any, layout: Any) -> Tensor:
     return _exactly_symmetric(given)
 
 
+def chain(given: Any, path: Any) -> Tensor:
+    cost = one(given, path)
+    if path.reach > 1 and not torch.equal(cost, cost.mT):
+        raise BadInput(f"A Path with reach={path.reach} needs a symmetric cost: further apart, nobody follows anybody.")
+    return cost
+
+
 def _exactly_symmetric(cost: Tensor) -> Tensor:
     """A cost that differs from its transpose by rounding alone is meant to be symmetric.
 

@@ -51,15 +51,9 @@ class Method:
 
 
 def _path() -> Method:
-    from .local_search import improve_path
-    from .path.solver import judge_path, solve_path
+    from .path.solver import judge_path, polish_path, solve_path
 
-    return Method(
-        check=checks.one,
-        solve=solve_path,
-        polish=_best_of(lambda _, cost, orders, **rest: improve_path(orders, cost, **rest)),
-        judge=judge_path,
-    )
+    return Method(check=checks.chain, solve=solve_path, polish=_best_of(polish_path), judge=judge_path)
 
 
 def _cycle() -> Method:

@@ -16,7 +16,7 @@ from torch import Tensor
 from ..errors import BadInput, number, shown
 from ..operators.permutation import square
 from ..shapes import SoftPermutation
-from .layouts import Cycle, Graph, Grid, Layout, Path, pair_costs
+from .layouts import Cycle, Graph, Grid, Layout, Path, pair_costs, relation_weights
 
 PairCost = Float[Tensor, "... items items"]
 PerList = Float[Tensor, "*batch"]
@@ -36,9 +36,10 @@ def expected_energy(layout: Layout, P: SoftPermutation, cost: PairCost | Sequenc
         return (P * (D @ P @ layout.weights.to(P).mT)).sum((-2, -1))
     relations = layout.relations()
     total = P.new_zeros(P.shape[:-2])
-    for pairs, D in zip(relations, pair_costs(layout, cost, len(relations)), strict=True):
+    costs = pair_costs(layout, cost, len(relations))
+    for pairs, D, weight in zip(relations, costs, relation_weights(layout), strict=True):
         first, second = P[..., pairs[:, 0]], P[..., pairs[:, 1]]
-        total = total + (first * (D @ second)).sum((-2, -1))
+        total = total + weight * (first * (D @ second)).sum((-2, -1))
     return total
 
 

@@ -24,16 +24,29 @@ Pairs: TypeAlias = Int[Tensor, "pairs 2"]
 
 @dataclass(frozen=True)
 class Path:
-    """Positions 0, 1, ..., n-1 in a line; each is followed by the next."""
+    r"""Positions 0, 1, ..., n-1 in a line; each is followed by the next.
+
+    ``reach`` r: pairs up to r places apart count as well, a pair d apart with the weight $(r + 1 - d) / r$ (banded
+    anti-Robinson form, Earle and Hurley 2015). Neighbours alone, r = 1, cannot tell a path from a folded one that comes
+    back beside itself; a few lags can. At r = n - 1 all pairs count, as in linear seriation.
+    """
 
     n: int
+    reach: int = 1
 
     def __post_init__(self) -> None:
         whole("The length of a Path", self.n, 1)
+        whole("The reach of a Path", self.reach, 1)
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """Of pairs 1, 2, ... places apart."""
+        return tuple((self.reach + 1 - lag) / self.reach for lag in range(1, min(self.reach, max(self.n - 1, 1)) + 1))
 
     def relations(self) -> tuple[Pairs, ...]:
-        first = torch.arange(self.n - 1)
-        return (torch.stack((first, first + 1), dim=1),)
+        """One per lag."""
+        first = [torch.arange(max(self.n - lag, 0)) for lag in range(1, len(self.weights) + 1)]
+        return tuple(torch.stack((a, a + lag), dim=1) for lag, a in enumerate(first, start=1))
 
     def energy(self, order: Int[Tensor, "*batch n"], cost: Tensor | Sequence[Tensor]) -> Tensor:
         return hard_energy(self, order, cost)
@@ -134,9 +147,15 @@ def pair_costs(layout: Layout, cost: Tensor | Sequence[Tensor], count: int) -> l
     return costs
 
 
+def relation_weights(layout: Path | Cycle | Grid) -> tuple[float, ...]:
+    """How much each relation counts."""
+    return layout.weights if isinstance(layout, Path) else (1.0,) * len(layout.relations())
+
+
 def hard_energy(layout: Path | Cycle | Grid, order: Int[Tensor, "*batch n"], cost: Tensor | Sequence[Tensor]) -> Tensor:
-    """Sum over neighbouring positions (a, b) of ``cost[order[a], order[b]]``."""
+    """Sum over neighbouring positions (a, b) of ``cost[order[a], order[b]]``, relations weighted as the layout says."""
     total = torch.zeros(order_of(layout.n, order).shape[:-1])
-    for pairs, c in zip(layout.relations(), relation_costs(layout, cost), strict=True):
-        total = total.to(c) + c[order[..., pairs[:, 0]], order[..., pairs[:, 1]]].sum(dim=-1)
+    relations = zip(layout.relations(), relation_costs(layout, cost), relation_weights(layout), strict=True)
+    for pairs, c, weight in relations:
+        total = total.to(c) + weight * c[order[..., pairs[:, 0]], order[..., pairs[:, 1]]].sum(dim=-1)
     return total

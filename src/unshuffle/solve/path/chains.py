@@ -29,6 +29,8 @@ START = 0.9
 """Where runs begin, times the beta at which the uniform P loses its stability. At several times that beta, folds freeze in."""
 FEW = 6
 """Up to so many chains all arrangements are tried: at most 46,080."""
+NEXT = np.ones(1)
+"""Weights of lags: neighbours alone."""
 SELF = 0.5
 GAMMA = 0.75
 """Self-amplification is GAMMA sqrt(beta). A constant one leaves one run in three undecided at any beta."""
@@ -76,10 +78,29 @@ class _ChainPull:
         return -torch.logaddexp(-beta * one, -beta * other) / beta
 
 
-def best_arrangement(cost: np.ndarray, chains: list[np.ndarray], symmetric: bool) -> np.ndarray:
+def joint_costs(
+    cost: Float[np.ndarray, "n n"], states: list[np.ndarray], weights: Float[np.ndarray, "reach"] = NEXT
+) -> Float[np.ndarray, "states states"]:
+    """What each chain directly after each other costs: the mean over the pairs across the joint, weighted by their lags."""
+    total = np.zeros((len(states), len(states)))
+    count = np.zeros_like(total)
+    for back in range(len(weights)):
+        for on in range(len(weights) - back):
+            ends, heads = (np.array([len(s) > k for s in states]) for k in (back, on))
+            last = np.array([s[-1 - back] if e else s[0] for s, e in zip(states, ends, strict=True)])
+            first = np.array([s[on] if h else s[0] for s, h in zip(states, heads, strict=True)])
+            share = weights[back + on] * np.outer(ends, heads)
+            total += share * cost[np.ix_(last, first)]
+            count += share
+    return total / count
+
+
+def best_arrangement(
+    cost: np.ndarray, chains: list[np.ndarray], symmetric: bool, weights: Float[np.ndarray, "reach"] = NEXT
+) -> np.ndarray:
     """The best order of a few chains, by trying all."""
     states = chains + [chain[::-1] for chain in chains] if symmetric else chains
-    links = cost[np.ix_([s[-1] for s in states], [s[0] for s in states])]
+    links = joint_costs(cost, states, weights)
     orders = np.array(list(permutations(range(len(chains)))))
     if symmetric:
         turned = len(chains) * np.array(list(product((0, 1), repeat=len(chains))))
@@ -97,16 +118,16 @@ def anneal_chains(
     generator: torch.Generator,
     watch: Watch,
     stage: str,
+    weights: Float[np.ndarray, "reach"] = NEXT,
 ) -> list[np.ndarray]:
     """``runs`` orders of all items, from uniform soft permutations of the chains."""
     m = len(chains)
     if m <= FEW:
-        return [best_arrangement(cost, chains, symmetric)]
+        return [best_arrangement(cost, chains, symmetric, weights)]
     turns = symmetric and any(len(chain) > 1 for chain in chains)
     states = chains + [chain[::-1] for chain in chains] if turns else chains
-    heads, tails = np.array([s[0] for s in states]), np.array([s[-1] for s in states])
     same = np.equal.outer(np.arange(len(states)) % m, np.arange(len(states)) % m)
-    links = torch.from_numpy(in_units(cost[np.ix_(tails, heads)], same))
+    links = torch.from_numpy(in_units(joint_costs(cost, states, weights), same))
     pull = _ChainPull(links, m)
     unstable = len(links) / ((2 + SELF) * max(steepest(links), 1e-12))
     state = WarmState(scattered(runs, m, m, 1.0, generator))

@@ -1,11 +1,14 @@
 """Paths: seriation, strips, any order in a line. ``energy = sum over positions of cost[order[j], order[j + 1]]``.
 
-Three things, each with the best of what came before in hand:
+Three things for neighbours alone, each with the best of what came before in hand:
 
 1. orders that follow the data (`starts`), each melted locally and annealed again in a band around it (`band`);
 2. for short paths, annealing of all items from nothing;
 3. rounds in which the links that the best orders share are kept and the chains between them annealed anew (`chains`); a
    handful of chains, or of pieces of the best order cut at its dearest links, is arranged by trying all ways.
+
+If pairs further apart count (``reach``), the best of all these by either energy are improved for the whole of it (`lags`):
+annealing finds the fine order and several ways to fold it, the longer lags say which of them is none.
 
 Every order that was decoded on the way, starts included, is a candidate, and the lowest energy wins: the result is never
 worse than ``init`` or than any of the starts.
@@ -14,7 +17,7 @@ worse than ``init`` or than any of the starts.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import torch
@@ -25,10 +28,12 @@ from ...operators.assignment import assign
 from ...structure.layouts import Path
 from ...watch import Watch
 from ..confidence import insertion_share, link_share
+from ..local_search import improve_path
 from ..solution import Solution
 from ..units import in_units
 from .band import Band, band_around, band_dense, band_entropy, band_places, band_step
 from .chains import FEW, GAMMA, anneal_chains, best_arrangement, common_chains
+from .lags import improve_lags, lag_energy, nearest
 from .starts import NEIGHBOURS, geodesic_orders
 
 HEATS = ((30, 0.5), (15, 1.0), (6, 3.0))
@@ -70,7 +75,22 @@ def solve_path(
         search.rearranged()
         search.rounds(count, generator, watch)
         search.rearranged()
+    if layout.reach > 1:
+        search.over_lags(np.array(layout.weights), count)
     return search.result(count)
+
+
+def polish_path(
+    layout: Path, cost: Tensor, orders: Int[Tensor, "tries n"], *, allowed: Tensor | None, more: Callable[[], bool]
+) -> Int[Tensor, "tries n"]:
+    """Local search by the energy that counts."""
+    if layout.reach == 1:
+        return improve_path(orders, cost, allowed=allowed, more=more)
+    weights, mask = np.array(layout.weights), None if allowed is None else allowed.numpy()
+    matrix = cost.numpy()
+    near = nearest(matrix)
+    better = [improve_lags(o, matrix, weights, near=near, allowed=mask, more=more) for o in orders.numpy()]
+    return torch.from_numpy(np.stack(better))
 
 
 def judge_path(layout: Path, cost: Tensor, order: Int[Tensor, "n"], allowed: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -96,6 +116,8 @@ class _Search:
         self.seen: set[bytes] = set()
         self.last: list[np.ndarray] = []
         """Orders of the last batch of runs: those that can agree or disagree."""
+        self.weights = np.ones(1)
+        """Of the lags that count."""
 
     @property
     def n(self) -> int:
@@ -122,7 +144,7 @@ class _Search:
         self.candidates.sort(key=lambda candidate: candidate[0])
 
     def _energy(self, order: np.ndarray) -> float:
-        return float(self.cost[order[:-1], order[1:]].sum())
+        return lag_energy(order, self.cost, self.weights)
 
     def _alike(self, order: np.ndarray) -> list[np.ndarray]:
         """The order, turned round if that changes nothing, and both cut open elsewhere if nothing forbids it."""
@@ -208,6 +230,24 @@ class _Search:
             self.add([best_arrangement(self.cost, np.split(order, dear), self.symmetric)])
             if self.candidates[0][0] >= before - 1e-9 * abs(before):
                 return
+
+    def over_lags(self, weights: Float[np.ndarray, "reach"], runs: int) -> None:
+        """From now on pairs further apart count too: the best orders by either energy, improved for the whole of it."""
+        near, found = nearest(self.cost), self.candidates
+        further = sorted(found, key=lambda candidate: lag_energy(candidate[1], self.cost, weights))
+        chosen = {order.tobytes(): order for _, order in [*further[:runs], *found[:runs]]}
+        self.weights = weights
+        self.candidates, self.seen = [], set()
+        self.add(order for _, order in further[:1])
+        self.last = []
+        for number, order in enumerate(chosen.values()):
+            if not self.watch(
+                stage=f"lags {number + 1} of {len(chosen)}", beta=COLDEST, energy=self.candidates[0][0], entropy=0.0
+            ):
+                break
+            better = improve_lags(order, self.cost, weights, near=near, allowed=self.allowed, more=self.watch.spare)
+            self.add([better])
+            self.last.append(better)
 
     def batch(self, chains: list[np.ndarray], runs: int, generator: torch.Generator, stage: str) -> None:
         found = anneal_chains(

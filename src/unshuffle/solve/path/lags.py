@@ -1,0 +1,231 @@
+r"""Local search for the energy of a path over many lags, $\sum_{d=1}^{r} w_d \sum_a D_{o(a), o(a+d)}$.
+
+Adjacent items alone cannot tell a path from a folded one; pairs two, three, ... places apart can. A move cuts the order at
+two or three joints and puts the pieces back, turned or not, so only pairs across these joints change: $O(r^2)$ however long the
+pieces are. Moves are tried that make an item the neighbour of one of its nearest ones, and turns of an end of the path.
+
+``cuts`` says where the order may be cut: everywhere, or between chains that stay whole (contigs and their bins).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from ...compute.jit import njit
+from ..local_search import always
+
+NEAR = 10
+"""Neighbours of an item that moves try to bring next to it."""
+LONGEST = 3  # pieces moved together
+ENOUGH = 1e-12  # an improvement below this share of the mean cost is rounding
+PASSES = 100
+REVERSE, SWAP, SWAP_FIRST, SWAP_SECOND, SWAP_BOTH, BOTH = range(6)
+"""What becomes of two adjacent stretches A B: A', B A, B A', B' A, B' A', A' B' (' is turned round)."""
+
+
+class _Problem(NamedTuple):
+    cost: np.ndarray
+    weights: np.ndarray
+    near: np.ndarray
+    allowed: np.ndarray
+    least: float
+
+
+def lag_energy(
+    order: Int[np.ndarray, "n"], cost: Float[np.ndarray, "n n"], weights: Float[np.ndarray, "reach"]
+) -> float:
+    return float(
+        sum(w * cost[order[:-lag], order[lag:]].sum() for lag, w in enumerate(weights, start=1) if lag < len(order))
+    )
+
+
+def nearest(cost: Float[np.ndarray, "n n"], count: int = NEAR) -> Int[np.ndarray, "n k"]:
+    """Every item's nearest ones, nearest first."""
+    off = cost.copy()
+    np.fill_diagonal(off, np.inf)
+    count = min(count, len(cost) - 1)
+    near = np.argpartition(off, count - 1, axis=1)[:, :count]
+    return np.take_along_axis(near, np.argsort(np.take_along_axis(off, near, 1), axis=1), 1)
+
+
+def improve_lags(
+    order: Int[np.ndarray, "n"],
+    cost: Float[np.ndarray, "n n"],
+    weights: Float[np.ndarray, "reach"],
+    *,
+    near: Int[np.ndarray, "n k"] | None = None,
+    cuts: Bool[np.ndarray, "joints"] | None = None,
+    allowed: Bool[np.ndarray, "n n"] | None = None,
+    more: Callable[[], bool] = always,
+) -> Int[np.ndarray, "n"]:
+    """The order that no move improves; never worse than the given one, ends early when ``more`` says no. ``cuts[a]``: the order may be cut before position a."""
+    order = np.array(order, np.int64)
+    n = len(order)
+    if n < 3:
+        return order
+    problem = _Problem(
+        np.ascontiguousarray(cost, np.float64),
+        np.ascontiguousarray(weights[: n - 1], np.float64),
+        nearest(cost) if near is None else near,
+        np.zeros((0, 0), np.bool_) if allowed is None else np.ascontiguousarray(allowed),
+        ENOUGH * float(np.abs(cost).mean()) * float(np.abs(weights).sum()),
+    )
+    joints = np.ones(n + 1, np.bool_) if cuts is None else cuts.copy()
+    joints[[0, n]] = True
+    place = np.empty(n, np.int64)
+    place[order] = np.arange(n)
+    for _ in range(PASSES):
+        if not (more() and _pass(order, place, joints, problem)):
+            break
+    return order
+
+
+@njit
+def _source(position, i, j, k, move):
+    """Where the item comes from that stands at ``position`` after the move of A = [i, j) and B = [j, k)."""
+    if move < 0 or position < i or position >= k:
+        return position
+    if move == 0:
+        return i + j - 1 - position
+    if move == 5:
+        return i + j - 1 - position if position < j else j + k - 1 - position
+    middle = i + k - j
+    if position < middle:
+        return j + (position - i) if move == 1 or move == 2 else k - 1 - (position - i)
+    return i + (position - middle) if move == 1 or move == 3 else j - 1 - (position - middle)
+
+
+@njit
+def _across(order, cost, weights, i, j, k, middle, move):
+    """Cost of the pairs that lie across the joints i, middle or k after a move (-1: as it is); each pair once."""
+    n, reach = order.size, weights.size
+    total = 0.0
+    last = 0
+    for which in range(3):
+        joint = i if which == 0 else (middle if which == 1 else k)
+        if joint <= last or joint >= n:
+            continue
+        for a in range(max(last, joint - reach), joint):
+            left = order[_source(a, i, j, k, move)]
+            for b in range(joint, min(n, a + reach + 1)):
+                total += weights[b - a - 1] * cost[left, order[_source(b, i, j, k, move)]]
+        last = joint
+    return total
+
+
+@njit
+def _try(order, place, joints, problem, i, j, k, move):
+    """Make the move if it lowers the energy and every item may stand where it comes to stand."""
+    middle = j if move == 0 or move == 5 else i + k - j
+    before = _across(order, problem.cost, problem.weights, i, j, k, j, -1)
+    if _across(order, problem.cost, problem.weights, i, j, k, middle, move) >= before - problem.least:
+        return False
+    items, cut = order[i:k].copy(), joints[i : k + 1].copy()
+    for a in range(i, k):
+        source = _source(a, i, j, k, move)
+        if problem.allowed.size > 0 and not problem.allowed[order[source], a]:
+            return False
+    for a in range(i, k):
+        items[a - i] = order[_source(a, i, j, k, move)]
+    for a in range(i + 1, k):  # a joint inside a stretch moves with it
+        low, high = _source(a - 1, i, j, k, move), _source(a, i, j, k, move)
+        cut[a - i] = True if a == middle else joints[max(low, high)]
+    order[i:k] = items
+    joints[i : k + 1] = cut
+    for a in range(i, k):
+        place[order[a]] = a
+    return True
+
+
+@njit
+def _piece_end(joints, start, step):
+    """The next joint from ``start`` on, in the direction of ``step``; -1 beyond the path."""
+    at = start + step
+    while 0 <= at < joints.size and not joints[at]:
+        at += step
+    return at if 0 <= at < joints.size else -1
+
+
+@njit
+def _whole(n, joint, moves):
+    """The ways to put the two parts of the path together that a cut at ``joint`` leaves, as rows (i, j, k, move)."""
+    for move in range(1, 6):
+        moves[move - 1] = (0, joint, n, move)
+    moves[5] = (0, joint, joint, 0)
+    moves[6] = (joint, n, n, 0)
+    return 7
+
+
+@njit
+def _short(joints, joint, moves):
+    """The pieces that begin at ``joint``, turned round where they are."""
+    end, count = joint, 0
+    for _ in range(LONGEST):
+        end = _piece_end(joints, end, 1)
+        if end < 0:
+            break
+        moves[count] = (joint, end, end, 0)
+        count += 1
+    return count
+
+
+@njit
+def _beside(place, joints, joint, side, other, moves):
+    """Moves that cut at ``joint`` and bring the item before it (side 0) or after it next to the piece of ``other``."""
+    left, right = place[other], place[other] + 1
+    while not joints[left]:
+        left -= 1
+    while not joints[right]:
+        right += 1
+    if left <= joint - 1 + side < right:
+        return 0
+    count = 0
+    for gap in (left, right):
+        if gap != joint:
+            moves[count] = (min(joint, gap), max(joint, gap), max(joint, gap), 0)
+            count += 1
+    end = joint
+    for _ in range(LONGEST):
+        end = _piece_end(joints, end, 2 * side - 1)
+        low, high = min(end, joint), max(end, joint)
+        if end < 0 or low <= left < high:
+            break
+        for gap in (left, right):
+            for turned in range(2):
+                if gap < low:
+                    moves[count] = (gap, low, high, 1 + 2 * turned)
+                    count += 1
+                elif gap > high:
+                    moves[count] = (low, high, gap, 1 + turned)
+                    count += 1
+    return count
+
+
+@njit
+def _pass(order, place, joints, problem):
+    """Every joint once, with what can be done there; True if something improved."""
+    n, near = order.size, problem.near.shape[1]
+    moves = np.empty((2 + 4 * LONGEST, 4), np.int64)
+    improved = False
+    for joint in range(n + 1):
+        for what in range(2 + 2 * near):  # the whole path, short pieces, then neighbours of the items on either side
+            side = (what - 2) // near
+            here = joint - 1 + side
+            if not joints[joint] or (what > 1 and (here < 0 or here >= n)):
+                continue
+            if what == 0:
+                count = _whole(n, joint, moves)
+            elif what == 1:
+                count = _short(joints, joint, moves)
+            else:
+                count = _beside(place, joints, joint, side, problem.near[order[here], (what - 2) % near], moves)
+            for c in range(count):
+                i, j, k, move = moves[c]
+                if _try(order, place, joints, problem, i, j, k, move):
+                    improved = True
+                    break
+    return improved
