@@ -13,14 +13,19 @@ import reference_method as reference
 from unshuffle.errors import BadInput
 from unshuffle.metrics import (
     canonical_tour,
+    conformal_threshold,
     direct_accuracy,
+    expected_calibration_error,
     mask_only_tau,
     mask_only_tau_sampled,
     neighbour_accuracy,
     optimality_gap,
     order_tau,
     perfect_accuracy,
+    place_sets,
     placements,
+    reliability,
+    risk_coverage,
     tour_kendall_tau,
 )
 from unshuffle.operators.permutation import inverse, kendall_tau
@@ -134,3 +139,60 @@ def test_tau_of_orders_with_gaps_is_that_of_the_items_in_both():
     there = torch.tensor([4, 1, 3, 0])  # where 0, 1, 3, 4 stand
     assert order_tau(found, truth) == pytest.approx(float(kendall_tau(kept, there)))
     assert float(kendall_tau(torch.tensor([0, -1, 2, 1]), torch.tensor([0, 5, 1, 2]))) == pytest.approx(1 / 3)
+
+
+def test_reliability_is_counted_in_bins() -> None:
+    sure = torch.tensor([0.05, 0.15, 0.12, 0.95, 1.0])
+    right = torch.tensor([False, True, False, True, True])
+    table = reliability(sure, right)
+    assert table.count.tolist() == [1, 2, 2]
+    assert table.right.tolist() == [0.0, 0.5, 1.0]
+    assert table.confidence.tolist() == pytest.approx([0.05, 0.135, 0.975])
+    expected = (0.05 + 2 * (0.5 - 0.135) + 2 * 0.025) / 5
+    assert expected_calibration_error(sure, right) == pytest.approx(expected)
+
+
+def test_a_confidence_that_is_drawn_from_itself_is_calibrated() -> None:
+    rng = torch.Generator().manual_seed(0)
+    sure = torch.rand(40_000, generator=rng)
+    right = torch.rand(40_000, generator=rng) < sure
+    assert expected_calibration_error(sure, right) < 0.02
+    assert expected_calibration_error(sure.sqrt(), right) > 0.1  # too sure
+    curve = risk_coverage(sure, right)
+    assert curve.risk[-1] == pytest.approx(0.5, abs=0.01)
+    assert curve.area < risk_coverage(torch.full_like(sure, 0.5), right).area - 0.2
+    assert risk_coverage(sure, torch.ones_like(right)).area == 0.0
+
+
+def test_equally_sure_cases_are_answered_together() -> None:
+    curve = risk_coverage(torch.tensor([0.5, 0.9, 0.5]), torch.tensor([True, True, False]))
+    assert curve.risk.tolist() == pytest.approx([0.0, 1 / 3, 1 / 3])
+
+
+def test_sets_hold_the_truth_as_often_as_they_say_whatever_the_soft_permutation() -> None:
+    rng = torch.Generator().manual_seed(1)
+
+    def cases(count: int) -> tuple[torch.Tensor, torch.Tensor]:
+        truth = torch.rand(count, 6, generator=rng).argsort(-1)
+        scores = torch.randn(count, 6, 6, generator=rng)
+        scores.scatter_add_(-1, inverse(truth).unsqueeze(-1), torch.full((count, 6, 1), 2.0))
+        return scores.softmax(-1) ** 2, truth  # not even normalised
+
+    soft, truth = cases(2000)
+    threshold = conformal_threshold(soft, truth, 0.9)
+    fresh, known = cases(2000)
+    sets = place_sets(fresh, threshold)
+    held = sets.gather(-1, inverse(known).unsqueeze(-1)).float().mean()
+    assert 0.88 < held < 0.92
+    assert sets.float().mean() < 0.7
+    assert conformal_threshold(soft[:1], truth[:1], 0.9) == 1.0  # six examples are too few for 90 %
+    assert place_sets(soft, 1.0).all()
+
+
+def test_what_the_judges_refuse() -> None:
+    with pytest.raises(BadInput, match="shape"):
+        reliability(torch.rand(3), torch.ones(4, dtype=torch.bool))
+    with pytest.raises(BadInput, match="between 0 and 1"):
+        reliability(torch.tensor([1.5]), torch.tensor([True]))
+    with pytest.raises(BadInput, match="level"):
+        conformal_threshold(torch.eye(3), torch.arange(3), 1.0)

@@ -1,15 +1,18 @@
-"""How good is an order? Kendall tau in its variants, what jigsaw papers report, gaps, and what anchors alone give."""
+"""How good is an order? Kendall tau in its variants, what jigsaw papers report, gaps, and what anchors alone give.
+
+And how good is a confidence: reliability, risk against coverage, sets of places that hold the truth as often as they say."""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from .errors import BadInput, shown, whole
-from .operators.permutation import inverse, kendall_tau, order_of, whole_numbers
+from .errors import BadInput, number, shown, whole
+from .operators.permutation import inverse, kendall_tau, order_of, square, whole_numbers
 from .shapes import Order
 from .structure.layouts import Grid
 
@@ -137,3 +140,80 @@ def mask_only_tau_sampled(n: int, anchors: int, trials: int, generator: torch.Ge
     order = truth.clone()
     order[~anchored] = free.flatten()
     return order_tau(order, truth)
+
+
+class Reliability(NamedTuple):
+    """Bins of confidence, the empty ones left out: how sure, how often right, how many."""
+
+    confidence: Float[Tensor, "bins"]
+    right: Float[Tensor, "bins"]
+    count: Int[Tensor, "bins"]
+
+
+def reliability(confidence: Float[Tensor, "..."], right: Bool[Tensor, "..."], bins: int = 10) -> Reliability:
+    """Is a confidence of 0.8 right in 80 % of the cases? Mean confidence and share of right ones in bins of equal width."""
+    sure, true = _judged(confidence, right)
+    bin = (sure * whole("bins", bins, 1)).long().clamp(max=bins - 1)
+    count = torch.bincount(bin, minlength=bins)
+    some = count > 0
+    means = [torch.bincount(bin, weights=w, minlength=bins)[some] / count[some] for w in (sure, true)]
+    return Reliability(means[0], means[1], count[some])
+
+
+def expected_calibration_error(confidence: Float[Tensor, "..."], right: Bool[Tensor, "..."], bins: int = 10) -> float:
+    """How far confidence and truth are apart, on average over all cases (Naeini et al. 2015)."""
+    sure, true, count = reliability(confidence, right, bins)
+    return float(((sure - true).abs() * count).sum() / count.sum().clamp_min(1))
+
+
+class RiskCoverage(NamedTuple):
+    """The share of wrong ones among the surest, as more and more are answered."""
+
+    coverage: Float[Tensor, "cases"]
+    risk: Float[Tensor, "cases"]
+
+    @property
+    def area(self) -> float:
+        """Mean risk over all coverages: lower is better, 0 if nothing is wrong."""
+        return float(self.risk.mean())
+
+
+def risk_coverage(confidence: Float[Tensor, "..."], right: Bool[Tensor, "..."]) -> RiskCoverage:
+    """If only the surest were answered, how many would be wrong? Cases that are equally sure are answered together."""
+    sure, true = _judged(confidence, right)
+    order = sure.argsort(descending=True, stable=True)
+    answered = torch.arange(1, len(sure) + 1, dtype=torch.float64)
+    risk = (1 - true[order]).cumsum(0) / answered
+    last = torch.searchsorted(-sure[order].contiguous(), -sure[order].contiguous(), right=True) - 1
+    return RiskCoverage(answered / len(sure), risk[last])
+
+
+def _judged(confidence: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    if not isinstance(confidence, Tensor) or not isinstance(right, Tensor) or confidence.shape != right.shape:
+        raise BadInput(
+            f"Confidence and truth must be tensors of one shape, not {shown(confidence)} and {shown(right)}."
+        )
+    sure, true = confidence.detach().double().flatten(), right.double().flatten()
+    if not len(sure) or not bool(((sure >= 0) & (sure <= 1)).all()):
+        raise BadInput("A confidence must be between 0 and 1, and there must be at least one.")
+    return sure, true
+
+
+def conformal_threshold(soft: Float[Tensor, "*cases n n"], truth: Int[Tensor, "*cases n"], level: float = 0.9) -> float:
+    r"""The threshold of `place_sets` under which the sets of new items hold the true place with probability ``level``.
+
+    From examples with known orders: the $\lceil (m+1)\,\text{level} \rceil$-th smallest of the m values $1 - P_{i, r_i}$, r the true
+    places (split conformal prediction, Vovk et al. 2005). It holds for new cases that are drawn like the examples, whatever
+    the soft permutation is worth; 1, that is all places, if there are too few examples.
+    """
+    number("level", level, above=0, below=1)
+    if square(soft, "A soft permutation").shape[:-1] != whole_numbers(truth).shape:
+        raise BadInput(f"{tuple(soft.shape)} soft permutations and orders of {tuple(truth.shape)} do not fit together.")
+    missing = (1 - soft.gather(-1, inverse(truth).unsqueeze(-1))).double().flatten().sort().values
+    rank = math.ceil((len(missing) + 1) * level)
+    return 1.0 if rank > len(missing) else float(missing[rank - 1])
+
+
+def place_sets(soft: Float[Tensor, "*cases n n"], threshold: float) -> Bool[Tensor, "*cases n n"]:
+    """Per item the places that cannot be ruled out: those with $1 - P$ at most the threshold."""
+    return (1 - square(soft, "A soft permutation")).double() <= threshold
