@@ -25,6 +25,8 @@ NEEDED = {  # arguments that a command cannot do without
     "strips": ["scans"],
     "tour": ["cities.csv"],
     "seriate": ["table.csv"],
+    "hic": ["contacts.npz"],
+    "markers": ["genotypes.csv"],
     "match": ["a.csv", "b.csv"],
     "train": ["sorting"],
     "apply": ["best.pt", "lists.csv"],
@@ -125,12 +127,16 @@ def good_call(command: str, folder: Path) -> list[str]:
         Image.fromarray(pixels[:, 16 * k : 16 * k + 16]).save(folder / "scans" / f"{k}.png")
     (folder / "points.csv").write_text(SQUARE)
     (folder / "lists.csv").write_text("0.3,0.1,0.2,0.9\n")
+    (folder / "contacts.csv").write_text("9,5,1,2\n5,9,4,1\n1,4,9,6\n2,1,6,9\n")
+    (folder / "genotypes.csv").write_text("id,a,b,c\n" + "1,AA,AA,AB\n2,AB,AB,AB\n3,BB,BB,BB\n" * 4)
     calls = {
         "demo": ["--out", "o"],
         "jigsaw": ["photo.png", "--grid", "2x2", "--out", "o"],
         "strips": ["scans", "--out", "o"],
         "tour": ["points.csv", "--out", "o"],
         "seriate": ["points.csv", "--kind", "features", "--out", "o"],
+        "hic": ["contacts.csv", "--out", "o"],
+        "markers": ["genotypes.csv", "--out", "o"],
         "match": ["points.csv", "points.csv", "--out", "o"],
         "train": ["sorting", "--n", "4", "--epochs", "1", "--time-limit", "1", "--out", "run"],
         "apply": ["run", "lists.csv", "--out", "o"],

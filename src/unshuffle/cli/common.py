@@ -45,6 +45,8 @@ COMMANDS = {
     "strips": "Put the strips of shredded pages back in order.",
     "tour": "Find a short round trip through cities.",
     "seriate": "Order the rows (and columns) of a table so that neighbours are alike.",
+    "hic": "Order bins or contigs of a genome by their contacts, tell chromosomes apart.",
+    "markers": "Put genetic markers into linkage groups and in order.",
     "match": "Match the rows of two tables by what each knows of its own rows.",
     "studio": "Watch it work in a browser, on this machine alone.",
     "train": "Teach a network to order, from structure alone.",

@@ -9,6 +9,7 @@ pieces are. Moves are tried that make an item the neighbour of one of its neares
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -67,13 +68,7 @@ def improve_lags(
     n = len(order)
     if n < 3:
         return order
-    problem = _Problem(
-        np.ascontiguousarray(cost, np.float64),
-        np.ascontiguousarray(weights[: n - 1], np.float64),
-        nearest(cost) if near is None else near,
-        np.zeros((0, 0), np.bool_) if allowed is None else np.ascontiguousarray(allowed),
-        ENOUGH * float(np.abs(cost).mean()) * float(np.abs(weights).sum()),
-    )
+    problem = _problem(cost, weights, near, allowed)
     joints = np.ones(n + 1, np.bool_) if cuts is None else cuts.copy()
     joints[[0, n]] = True
     place = np.empty(n, np.int64)
@@ -82,6 +77,16 @@ def improve_lags(
         if not (more() and _pass(order, place, joints, problem)):
             break
     return order
+
+
+def _problem(cost: np.ndarray, weights: np.ndarray, near: np.ndarray | None, allowed: np.ndarray | None) -> _Problem:
+    return _Problem(
+        np.ascontiguousarray(cost, np.float64),
+        np.ascontiguousarray(weights[: len(cost) - 1], np.float64),
+        nearest(cost) if near is None else near,
+        np.zeros((0, 0), np.bool_) if allowed is None else np.ascontiguousarray(allowed),
+        ENOUGH * float(np.abs(cost).mean()) * float(np.abs(weights).sum()),
+    )
 
 
 @njit
@@ -206,26 +211,108 @@ def _beside(place, joints, joint, side, other, moves):
 
 
 @njit
+def _moves_at(order, place, joints, problem, joint, what, moves):
+    """The moves of one kind that cut at ``joint``: of the whole path, of short pieces, then beside neighbours on either side."""
+    n, near = order.size, problem.near.shape[1]
+    side = (what - 2) // near
+    here = joint - 1 + side
+    if not joints[joint] or (what > 1 and (here < 0 or here >= n)):
+        return 0
+    if what == 0:
+        return _whole(n, joint, moves)
+    if what == 1:
+        return _short(joints, joint, moves)
+    return _beside(place, joints, joint, side, problem.near[order[here], (what - 2) % near], moves)
+
+
+@njit
 def _pass(order, place, joints, problem):
     """Every joint once, with what can be done there; True if something improved."""
-    n, near = order.size, problem.near.shape[1]
     moves = np.empty((2 + 4 * LONGEST, 4), np.int64)
     improved = False
-    for joint in range(n + 1):
-        for what in range(2 + 2 * near):  # the whole path, short pieces, then neighbours of the items on either side
-            side = (what - 2) // near
-            here = joint - 1 + side
-            if not joints[joint] or (what > 1 and (here < 0 or here >= n)):
-                continue
-            if what == 0:
-                count = _whole(n, joint, moves)
-            elif what == 1:
-                count = _short(joints, joint, moves)
-            else:
-                count = _beside(place, joints, joint, side, problem.near[order[here], (what - 2) % near], moves)
+    for joint in range(order.size + 1):
+        for what in range(2 + 2 * problem.near.shape[1]):
+            count = _moves_at(order, place, joints, problem, joint, what, moves)
             for c in range(count):
                 i, j, k, move = moves[c]
                 if _try(order, place, joints, problem, i, j, k, move):
                     improved = True
                     break
     return improved
+
+
+def joint_gaps(
+    order: Int[np.ndarray, "n"],
+    cost: Float[np.ndarray, "n n"],
+    weights: Float[np.ndarray, "reach"],
+    *,
+    near: Int[np.ndarray, "n k"] | None = None,
+    cuts: Bool[np.ndarray, "joints"] | None = None,
+) -> Float[np.ndarray, "n-1"]:
+    """Per link of the order, what the cheapest move costs that breaks it; infinite inside of pieces.
+
+    Negative if the order can still be improved. Near 0 the link is one of several that are equally good.
+    """
+    n = len(order)
+    gaps = np.full(n + 1, np.inf)
+    if n > 2:
+        problem = _problem(cost, weights, near, None)
+        joints = np.ones(n + 1, np.bool_) if cuts is None else cuts.copy()
+        joints[[0, n]] = True
+        place = np.empty(n, np.int64)
+        place[order] = np.arange(n)
+        _gaps(np.array(order, np.int64), place, joints, problem, gaps)
+    return gaps[1:-1]
+
+
+def link_chances(
+    order: Int[np.ndarray, "n"],
+    cost: Float[np.ndarray, "n n"],
+    weights: Float[np.ndarray, "reach"],
+    *,
+    near: Int[np.ndarray, "n k"] | None = None,
+    cuts: Bool[np.ndarray, "joints"] | None = None,
+) -> Float[np.ndarray, "n-1"]:
+    """How sure each link of the order is: 1/2 if a move that breaks it costs nothing, 1 if all cost more than chance explains."""
+    gaps = joint_gaps(order, cost, weights, near=near, cuts=cuts)
+    scale = max(_scatter(cost[np.ix_(order, order)], weights), ENOUGH * float(np.abs(cost).mean()), 1e-300)
+    return 1 / (1 + np.exp(-(gaps / scale).clip(-50, 50)))
+
+
+def _scatter(cost: Float[np.ndarray, "n n"], weights: Float[np.ndarray, "reach"]) -> float:
+    """How much the energy across a joint scatters: each pair around what is usual for its lag, over the pairs across."""
+    total = 0.0
+    for lag, weight in enumerate(weights[: len(cost) - 1], start=1):
+        along = np.diagonal(cost, lag)
+        total += lag * (weight * 1.4826 * float(np.median(np.abs(along - np.median(along))))) ** 2
+    return math.sqrt(total)
+
+
+@njit
+def _kept(order, joint, i, j, k, move):
+    """Whether the two items at ``joint`` are still neighbours after the move."""
+    n = order.size
+    middle = j if move == 0 or move == 5 else i + k - j
+    for new in (i, middle, k):
+        if 0 < new < n:
+            left, right = _source(new - 1, i, j, k, move), _source(new, i, j, k, move)
+            if min(left, right) == joint - 1 and max(left, right) == joint:
+                return True
+    return False
+
+
+@njit
+def _gaps(order, place, joints, problem, gaps):
+    n, near = order.size, problem.near.shape[1]
+    moves = np.empty((2 + 4 * LONGEST, 4), np.int64)
+    for joint in range(n + 1):
+        for what in range(2 + 2 * near):
+            count = _moves_at(order, place, joints, problem, joint, what, moves)
+            for c in range(count):
+                i, j, k, move = moves[c]
+                middle = j if move == 0 or move == 5 else i + k - j
+                change = _across(order, problem.cost, problem.weights, i, j, k, middle, move)
+                change -= _across(order, problem.cost, problem.weights, i, j, k, j, -1)
+                for broken in (i, j, k):
+                    if 0 < broken < n and change < gaps[broken] and not _kept(order, broken, i, j, k, move):
+                        gaps[broken] = change

@@ -33,7 +33,7 @@ from ..solution import Solution
 from ..units import in_units
 from .band import Band, band_around, band_dense, band_entropy, band_places, band_step
 from .chains import FEW, GAMMA, anneal_chains, best_arrangement, common_chains
-from .lags import improve_lags, lag_energy, nearest
+from .lags import improve_lags, lag_energy, link_chances, nearest
 from .starts import NEIGHBOURS, geodesic_orders
 
 HEATS = ((30, 0.5), (15, 1.0), (6, 3.0))
@@ -98,7 +98,7 @@ def judge_path(layout: Path, cost: Tensor, order: Int[Tensor, "n"], allowed: Ten
     if layout.n == 1:
         return torch.ones(1, 1), torch.ones(1)
     search = _Search(cost, allowed, Watch())
-    search.candidates = [(0.0, order.numpy())]
+    search.candidates, search.weights = [(0.0, order.numpy())], np.array(layout.weights)
     return search.soft(), search.confidence()
 
 
@@ -295,11 +295,17 @@ class _Search:
     def confidence(self) -> Float[Tensor, "n"]:
         """How well an item's links compare with other links of the same items, and its place with others.
 
-        An item that the mask leaves but one place is sure of it.
+        If lags count, how sure the weaker of its links is. An item that the mask leaves but one place is sure of it.
         """
         order, unit = torch.from_numpy(self.best.copy()), torch.from_numpy(self.unit)
-        place = insertion_share(order, unit, CONFIDENCE, closed=False)
-        sure = (place * link_share(order, unit, CONFIDENCE)).sqrt()
+        if len(self.weights) > 1:
+            links = torch.from_numpy(link_chances(self.best, self.cost, self.weights))
+            sure = torch.ones(self.n)
+            sure[order[:-1]] = links.float()
+            sure[order[1:]] = torch.minimum(sure[order[1:]], links.float())
+        else:
+            place = insertion_share(order, unit, CONFIDENCE, closed=False)
+            sure = (place * link_share(order, unit, CONFIDENCE)).sqrt()
         return sure if self.allowed is None else sure.where(torch.from_numpy(self.allowed.sum(1) > 1), 1.0)
 
     def _agreement(self) -> float:

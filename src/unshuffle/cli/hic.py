@@ -1,0 +1,180 @@
+"""``unshuffle hic``: chromosomes from the contacts of their bins or contigs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..files import write_together
+from .common import Clock, announce, json_text, png_of, progress, say, table_text
+from .options import Json, Out, Quiet, Seed, TimeLimit
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from ..readers.contacts import Contacts
+    from ..tasks.hic import Scaffolds
+
+DOUBTFUL = 0.9  # joins below are said to be looked at
+GAP = 100  # base pairs between contigs of an AGP file where nobody knows: the length that the format gives to "U"
+
+
+def hic(
+    file: Annotated[Path, typer.Argument(help=".cool, .mcool, or a square matrix of contacts as .npy, .npz or CSV.")],
+    contigs: Annotated[
+        Path | None,
+        typer.Option("--contigs", help="CSV with the contig of every bin in its last column, one row per bin."),
+    ] = None,
+    bins: Annotated[bool, typer.Option("--bins", help="Order single bins, also of a file that knows contigs.")] = False,
+    chromosomes: Annotated[
+        int | None, typer.Option("--chromosomes", min=1, help="How many there are; found out if not given.")
+    ] = None,
+    resolution: Annotated[
+        int | None, typer.Option("--resolution", min=1, help="Base pairs of a bin; which one of an .mcool to use.")
+    ] = None,
+    out: Out = Path("unshuffled/INPUT-hic"),
+    seed: Seed = 0,
+    time_limit: TimeLimit = None,
+    json_: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Order bins or contigs of a genome by their contacts (Hi-C), turn contigs, tell chromosomes apart.
+
+    Several sequences in a .cool file, an array called contig in an .npz, or --contigs say which bins stand together; without
+    them every bin is on its own. Pairs up to five bins apart count, so that a fold is not taken for an order. Writes order.csv,
+    scaffolds.agp, before-after.png with the confidence along it, and result.json. Reading .cool needs the extra hic (h5py).
+
+    Examples: unshuffle hic contacts.npz --chromosomes 16; unshuffle hic assembly.mcool --resolution 10000
+    """
+    clock = Clock(time_limit)
+    from ..readers.contacts import read_contacts
+    from ..tasks.hic import scaffold
+
+    silent = json_ or quiet
+    with progress("hic", silent, time_limit) as show:
+        show.stage("reading the contacts")
+        contacts = read_contacts(file, contigs=contigs, resolution=resolution, apart=bins)
+        announce(f"{understood(contacts)}.", silent)
+        found = scaffold(contacts, chromosomes=chromosomes, seed=seed, time_limit=clock.left, callback=show)
+        show.stage("drawing")
+        picture = png_of(picture_of(found))
+    result = summary(file, found, seed) | clock.times()
+    files: dict[Path, str | bytes] = {
+        out / "order.csv": table_text(listing(found)),
+        out / "scaffolds.agp": agp(found),
+        out / "before-after.png": picture,
+        out / "result.json": json_text(result),
+    }
+    write_together(files)
+    say(result, lines(result, found, clock, out), json_, quiet)
+
+
+def understood(contacts: Contacts) -> str:
+    single = len(contacts.contigs) == len(contacts.bins)
+    what = "on their own" if single else f"of {len(contacts.contigs)} contigs"
+    size = f" of {contacts.resolution:,} base pairs" if contacts.resolution > 1 else ""
+    weighted = "balanced by the file" if contacts.balanced else "balanced here"
+    return f"{len(contacts.bins)} bins{size}, {what}; contacts {weighted}"
+
+
+def summary(path: Path, found: Scaffolds, seed: int) -> dict[str, Any]:
+    contacts = found.contacts
+    return {
+        "input": str(path),
+        "understood": understood(contacts),
+        "seed": seed,
+        "order": found.order.tolist(),
+        "groups": [group.tolist() for group in found.groups],
+        "contigs": [
+            [{"name": contacts.contigs[k], "direction": "-" if turned else "+"} for k, turned in pieces]
+            for pieces in found.pieces
+        ],
+        "joins": [[round(float(c), 4) for c in joins] for joins in found.joins],
+        "confidence": [round(float(c), 4) for c in found.confidence],
+        "left out": found.left_out.tolist(),
+        "status": found.status,
+    }
+
+
+def listing(found: Scaffolds) -> Iterator[tuple[object, ...]]:
+    """One line per bin, in the order found."""
+    contacts, sure = found.contacts, found.confidence
+    yield "position", "group", "bin", "contig", "direction", "number in the input", "confidence"
+    position = 0
+    for number, (group, pieces) in enumerate(zip(found.groups, found.pieces, strict=True), 1):
+        turned = dict(pieces)
+        for k in group.tolist():
+            position += 1
+            contig = int(contacts.contig[k])
+            way = "-" if turned[contig] else "+"
+            yield position, number, contacts.bins[k], contacts.contigs[contig], way, k + 1, f"{sure[k]:.4f}"
+
+
+def agp(found: Scaffolds) -> str:
+    """AGP 2.1: every group a scaffold of its contigs, with gaps of unknown length that contacts bridge."""
+    contacts = found.contacts
+    told = ["##agp-version\t2.1"]
+    for number, pieces in enumerate(found.pieces, 1):
+        at, part = 1, 0
+        for k, (contig, turned) in enumerate(pieces):
+            if k > 0:
+                part += 1
+                gap = (at, at + GAP - 1, part, "U", GAP, "scaffold", "yes", "proximity_ligation")
+                told.append("\t".join(map(str, (f"group{number}", *gap))))
+                at += GAP
+            part += 1
+            length = int(contacts.lengths[contig])
+            name = contacts.contigs[contig].replace("\t", " ")
+            placed = (at, at + length - 1, part, "W", name, 1, length, "-" if turned else "+")
+            told.append("\t".join(map(str, (f"group{number}", *placed))))
+            at += length
+    return "\n".join(told) + "\n"
+
+
+def lines(result: dict[str, Any], found: Scaffolds, clock: Clock, out: Path) -> list[str]:
+    count, joins = len(found.groups), [c for some in found.joins for c in some]
+    doubtful = sum(c < DOUBTFUL for c in joins)
+    told = [
+        f"{len(result['order'])} bins in {count} group{'s' * (count > 1)} of {', '.join(str(len(g)) for g in found.groups)}, "
+        f"in {clock.words()}.",
+        f"{doubtful} of {len(joins)} joins are doubtful (confidence below {DOUBTFUL}).",
+    ]
+    if len(found.left_out):
+        told.append(f"{len(found.left_out)} bins without contacts were left out.")
+    if result["status"] != "finished":
+        told.append(f"Stopped early ({result['status']}): this is the best so far.")
+    return [*told, f"Look at {out / 'before-after.png'}; the order is {out / 'order.csv'}."]
+
+
+def picture_of(found: Scaffolds) -> Figure:
+    """The contact map as given and in the order found, groups apart, with the confidence along it."""
+    import numpy as np
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11.5, 6.3), layout="constrained")
+    panels = figure.subplots(2, 2, height_ratios=(1, 0.16))
+    logs = found.logs
+    low, high = np.percentile(logs, [5, 99])
+    shown: dict[str, Any] = {"cmap": "magma", "vmin": low, "vmax": high, "interpolation": "nearest"}
+    panels[0, 0].imshow(logs, **shown)
+    panels[0, 0].set_title("contacts, as given")
+    order = found.order
+    panels[0, 1].imshow(logs[np.ix_(order, order)], **shown)
+    panels[0, 1].set_title(f"ordered, {len(found.groups)} group{'s' * (len(found.groups) > 1)}")
+    ends = np.cumsum([len(group) for group in found.groups])[:-1]
+    for end in ends:
+        panels[0, 1].axhline(end - 0.5, color="white", linewidth=0.6)
+        panels[0, 1].axvline(end - 0.5, color="white", linewidth=0.6)
+    for axes in panels[0]:
+        axes.set(xticks=[], yticks=[], xlabel="bins")
+    below = panels[1, 1]
+    sure = found.confidence[order]
+    below.fill_between(np.arange(len(sure)), sure, step="mid", color="#31688e")
+    below.set(xlim=(-0.5, len(sure) - 0.5), ylim=(0, 1.02), ylabel="sure", xlabel="bins in order")
+    for end in ends:
+        below.axvline(end - 0.5, color="#999999", linewidth=0.6)
+    panels[1, 0].set_axis_off()
+    return figure

@@ -1,0 +1,150 @@
+"""``unshuffle markers``: a genetic map from the genotypes of a cross."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..files import write_together
+from .common import Clock, announce, json_text, png_of, progress, say, table_text
+from .options import Json, Out, Quiet, Seed, TimeLimit
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from ..readers.genotypes import Genotypes
+    from ..tasks.markers import LinkageMap
+
+DOUBTFUL = 0.9
+
+
+def markers(
+    file: Annotated[Path, typer.Argument(help="CSV: rows are individuals, columns are named markers.")],
+    lod: Annotated[
+        float | None,
+        typer.Option(
+            "--lod", min=0.0, help="LOD that holds a linkage group together; by the number of pairs if not given."
+        ),
+    ] = None,
+    transposed: Annotated[bool, typer.Option("--transposed", help="Rows are markers, columns individuals.")] = False,
+    out: Out = Path("unshuffled/INPUT-markers"),
+    seed: Seed = 0,
+    time_limit: TimeLimit = None,
+    json_: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Put genetic markers into linkage groups and in order, with map distances.
+
+    Genotypes are AA, AB, BB, or A, H, B, or 0, 1, 2; empty, - or NA is missing; the genotype CSV of R/qtl2 is read as it is.
+    Orders are those under which everything that was read is likeliest, wrong readings included. Writes map.csv (group, marker,
+    centimorgans, confidence), map.png and result.json.
+
+    Example: unshuffle markers cross_geno.csv
+    """
+    clock = Clock(time_limit)
+    from ..readers.genotypes import read_genotypes
+    from ..tasks.markers import linkage_map
+
+    silent = json_ or quiet
+    with progress("markers", silent, time_limit) as show:
+        show.stage("reading the genotypes")
+        read = read_genotypes(file, transposed)
+        announce(f"{understood(read)}.", silent)
+        found = linkage_map(read, lod=lod, seed=seed, time_limit=clock.left, callback=show)
+        show.stage("drawing")
+        picture = png_of(picture_of(read, found))
+    result = summary(file, read, found, seed) | clock.times()
+    files: dict[Path, str | bytes] = {
+        out / "map.csv": table_text(listing(read, found)),
+        out / "map.png": picture,
+        out / "result.json": json_text(result),
+    }
+    write_together(files)
+    say(result, lines(result, clock, out), json_, quiet)
+
+
+def understood(read: Genotypes) -> str:
+    missing = float((read.values < 0).mean())
+    codes = ", ".join(code for code in read.codes if code)
+    return f"{len(read.individuals)} individuals, {len(read.markers)} markers, genotypes {codes}, {missing:.1%} missing"
+
+
+def summary(path: Path, read: Genotypes, found: LinkageMap, seed: int) -> dict[str, Any]:
+    groups = found.groups
+    return {
+        "input": str(path),
+        "understood": understood(read),
+        "seed": seed,
+        "groups": [[read.markers[k] for k in group.order.tolist()] for group in groups],
+        "order": [group.order.tolist() for group in groups],
+        "centimorgans": [[round(float(x), 3) for x in group.centimorgans] for group in groups],
+        "confidence": [[round(float(c), 4) for c in group.confidence] for group in groups],
+        "joins": [[round(float(c), 4) for c in group.joins] for group in groups],
+        "error": [group.error for group in groups],
+        "log likelihood": [round(group.likelihood, 3) for group in groups],
+        "LOD": round(found.least_lod, 2),
+        "status": found.status,
+    }
+
+
+def listing(read: Genotypes, found: LinkageMap) -> Iterator[tuple[object, ...]]:
+    yield "group", "position", "marker", "centimorgans", "number in the input", "confidence"
+    for number, group in enumerate(found.groups, 1):
+        places = zip(group.order.tolist(), group.centimorgans, group.confidence, strict=True)
+        for position, (k, at, sure) in enumerate(places, 1):
+            yield number, position, read.markers[k], f"{at:.3f}", k + 1, f"{sure:.4f}"
+
+
+def lines(result: dict[str, Any], clock: Clock, out: Path) -> list[str]:
+    sizes = [len(group) for group in result["groups"]]
+    single = sum(size == 1 for size in sizes)
+    joins = [c for some in result["joins"] for c in some]
+    length = sum(places[-1] for places in result["centimorgans"])
+    told = [
+        f"{sum(sizes)} markers in {len(sizes)} group{'s' * (len(sizes) > 1)} (LOD {result['LOD']}), {length:.0f} centimorgans, "
+        f"in {clock.words()}.",
+        f"{sum(c < DOUBTFUL for c in joins)} of {len(joins)} joins are doubtful (confidence below {DOUBTFUL}): nearby orders fit as well.",
+    ]
+    if single:
+        told.append(
+            f"{single} marker{'s are' if single > 1 else ' is'} linked to nothing; a lower --lod holds more together."
+        )
+    if result["status"] != "finished":
+        told.append(f"Stopped early ({result['status']}): this is the best so far.")
+    return [*told, f"Look at {out / 'map.png'}; the map is {out / 'map.csv'}."]
+
+
+def picture_of(read: Genotypes, found: LinkageMap) -> Figure:
+    """Every group as a bar with its markers, coloured by how sure they are; beside it the recombination of all pairs in order."""
+    import numpy as np
+    from matplotlib.figure import Figure
+
+    from ..tasks.markers import pair_fractions
+
+    shown = [group for group in found.groups if len(group.order) > 1][:30] or found.groups[:1]
+    figure = Figure(figsize=(12, 5.6), layout="constrained")
+    bars, pairs = figure.subplots(1, 2, width_ratios=(1.25, 1))
+    layer = None
+    for x, group in enumerate(shown):
+        bars.plot([x, x], [0, group.centimorgans[-1]], color="#cccccc", linewidth=5, zorder=1, solid_capstyle="round")
+        layer = bars.scatter(
+            np.full(len(group.order), x), group.centimorgans, c=group.confidence, cmap="RdYlGn", vmin=0, vmax=1,
+            marker="_", s=130, linewidths=1.2, zorder=2,
+        )  # fmt: skip
+    bars.invert_yaxis()
+    bars.set(
+        xticks=range(len(shown)), xticklabels=range(1, len(shown) + 1), xlabel="linkage group", ylabel="centimorgans"
+    )
+    if layer is not None:
+        figure.colorbar(layer, ax=bars, shrink=0.6, label="confidence of a marker")
+    order = np.concatenate([group.order for group in shown])
+    image = pairs.imshow(pair_fractions(read.values[:, order], found.cross)[0], cmap="magma_r", vmin=0, vmax=0.5)
+    for end in np.cumsum([len(group.order) for group in shown])[:-1]:
+        pairs.axhline(end - 0.5, color="#31688e", linewidth=0.6)
+        pairs.axvline(end - 0.5, color="#31688e", linewidth=0.6)
+    pairs.set(xticks=[], yticks=[], xlabel="markers in order", title="recombination of pairs")
+    figure.colorbar(image, ax=pairs, shrink=0.6)
+    return figure

@@ -1,0 +1,221 @@
+r"""Genomes from contacts (Hi-C): which bins or contigs are of one chromosome, in which order, and which way round.
+
+Contacts fall with the distance along a chromosome. The cost of a pair is minus the logarithm of its contacts, and an order is
+right if *all* pairs that it puts near each other have many: a path over several lags. Neighbours alone are not enough: the ends
+of yeast chromosomes meet so often that a fold is cheaper than the truth.
+
+Chromosomes are told apart along one such path through everything. For every lag the order shows how many contacts are usual;
+a joint is cut if the pairs across it are likelier as pairs from anywhere, the clearest joint first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+
+from ..errors import BadInput
+from ..readers.contacts import Contacts
+from ..solve import solve
+from ..solve.path.lags import link_chances, nearest
+from ..solve.path.pieces import Arrangement, arrange_pieces
+from ..structure.layouts import Path
+from ..watch import Step, Watch
+
+REACH = 5
+"""Lags that count. From 2 to 10 all give the same orders of yeast chromosomes; at 20 their arms change places."""
+FAR = 4  # times the reach: pairs further apart than that are from anywhere
+BALANCING = 40  # sweeps
+
+
+@dataclass(frozen=True, eq=False)
+class Scaffolds:
+    """Groups of bins in order: one group is one chromosome, as far as contacts can tell."""
+
+    groups: list[Int[np.ndarray, "bins"]]
+    """The bins of each, in order; groups stand as on the one path through everything."""
+    pieces: list[list[tuple[int, bool]]]
+    """The contigs of each group in order, and whether they were turned round."""
+    joins: list[Float[np.ndarray, "joints"]]
+    """How sure the join between each two adjacent contigs is."""
+    left_out: Int[np.ndarray, "bins"]
+    """Bins without contacts: nothing says where they belong."""
+    status: str
+    contacts: Contacts = field(repr=False)
+    logs: Float[np.ndarray, "n n"] = field(repr=False)
+    """Logarithms of balanced contacts."""
+
+    @property
+    def order(self) -> Int[np.ndarray, "bins"]:
+        return np.concatenate(self.groups)
+
+    @property
+    def confidence(self) -> Float[np.ndarray, "n"]:
+        """Per bin, that of the weaker of the joins on either side of its contig; 0 for what was left out."""
+        sure = np.zeros(len(self.contacts.bins))
+        for pieces, joins in zip(self.pieces, self.joins, strict=True):
+            weaker = np.minimum(np.r_[1.0, joins], np.r_[joins, 1.0])
+            for (contig, _), c in zip(pieces, weaker, strict=True):
+                sure[self.contacts.contig == contig] = c
+        sure[self.left_out] = 0.0
+        return sure
+
+
+def balanced(counts: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
+    """Every bin with as many contacts as every other, those with itself apart (iterative correction, Imakaev et al. 2012)."""
+    counts = counts.copy()
+    np.fill_diagonal(counts, 0.0)
+    for _ in range(BALANCING):
+        size = counts.sum(1)
+        size = np.sqrt(np.where(size > 0, size / size[size > 0].mean(), 1.0))
+        counts /= np.outer(size, size)
+    return counts
+
+
+def log_contacts(contacts: Contacts) -> tuple[Float[np.ndarray, "n n"], Bool[np.ndarray, "n"]]:
+    """Logarithms, and which bins can be used. What never met counts as half of the rarest contact."""
+    counts = np.nan_to_num(contacts.counts, nan=0.0)
+    off = counts.copy()
+    np.fill_diagonal(off, 0.0)
+    usable = off.any(1)
+    if usable.sum() < 3:
+        raise BadInput("Fewer than three bins have contacts with others, so there is nothing to order.")
+    if not contacts.balanced:
+        off = balanced(off)
+    usual = float(np.median(off[np.ix_(usable, usable)]))
+    floor = usual / 2 if usual > 0 else float(off[off > 0].min()) / 2
+    return np.log(off + floor), usable
+
+
+def scaffold(
+    contacts: Contacts,
+    *,
+    chromosomes: int | None = None,
+    seed: int = 0,
+    time_limit: float | None = None,
+    callback: Callable[[Step], object] | None = None,
+) -> Scaffolds:
+    """Order everything, cut between chromosomes (``chromosomes`` says how many there are, if known), order each again."""
+    logs, usable = log_contacts(contacts)
+    cost = logs.max() - logs
+    np.fill_diagonal(cost, 0.0)
+    if chromosomes is not None and not 1 <= chromosomes <= len(np.unique(contacts.contig[usable])):
+        raise BadInput(f"There can be 1 to {len(np.unique(contacts.contig[usable]))} chromosomes, not {chromosomes}.")
+    search = _Search(contacts, cost, usable, torch.Generator().manual_seed(seed), seed)
+    with Watch(time_limit, callback) as watch:
+        whole = search.order(np.flatnonzero(usable), watch)
+        if chromosomes == 1:
+            groups = [whole]
+        else:
+            groups = cut_apart(logs, whole, contacts.contig[whole], chromosomes)
+        if len(groups) > 1:
+            groups = [search.again(group, watch) for group in groups]
+        told = [search.told(group) for group in groups]
+    return Scaffolds(
+        groups, [t[0] for t in told], [t[1] for t in told], np.flatnonzero(~usable), watch.status, contacts, logs
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    contacts: Contacts
+    cost: np.ndarray
+    usable: np.ndarray
+    generator: torch.Generator
+    seed: int
+
+    def order(self, bins: Int[np.ndarray, "some"], watch: Watch) -> Int[np.ndarray, "some"]:
+        """Single bins by annealing, contigs as pieces that stay whole. ``bins`` in the order of the input."""
+        cost = self.cost[np.ix_(bins, bins)]
+        contig = self.contacts.contig[bins]
+        starts = np.flatnonzero(np.r_[True, contig[1:] != contig[:-1]])
+        if len(starts) == 1 or len(bins) < 3:
+            return bins
+        if len(starts) == len(bins):
+            left = None if watch.time_limit is None else max(0.0, watch.time_limit - watch.seconds) / 2
+            found = solve(
+                Path(len(bins), reach=REACH), cost=cost, seed=self.seed, time_limit=left, callback=watch.callback
+            )
+            if found.status == "interrupted":
+                watch.status = "interrupted"
+            return bins[found.order.numpy()]
+        pieces = np.split(np.arange(len(bins)), starts[1:])
+        found: Arrangement = arrange_pieces(cost, pieces, weights(), generator=self.generator, watch=watch)
+        return bins[found.order]
+
+    def again(self, group: Int[np.ndarray, "some"], watch: Watch) -> Int[np.ndarray, "some"]:
+        """A group on its own, in the direction that it had."""
+        if not watch.spare():
+            return group
+        found = self.order(np.sort(group), watch)
+        before, after = np.argsort(group), np.argsort(found)  # places of the bins, in the order of the input
+        return found if len(group) < 2 or np.corrcoef(before, after)[0, 1] >= 0 else found[::-1]
+
+    def told(self, group: Int[np.ndarray, "bins"]) -> tuple[list[tuple[int, bool]], Float[np.ndarray, "joints"]]:
+        """The contigs of a group, which way round, and how sure the joins between them are."""
+        contig = self.contacts.contig[group]
+        cuts = np.r_[True, contig[1:] != contig[:-1], True]
+        starts = np.flatnonzero(cuts[:-1])
+        ends = np.r_[starts[1:], len(group)]
+        pieces = [(int(contig[a]), bool(group[b - 1] < group[a])) for a, b in zip(starts, ends, strict=True)]
+        cost = self.cost[np.ix_(group, group)]
+        own = contig[:, None] == contig[None, :]
+        near = nearest(np.where(own, cost.max() + 1, cost)) if len(pieces) < len(group) else nearest(cost)
+        return pieces, link_chances(np.arange(len(group)), cost, weights(), near=near, cuts=cuts)[starts[1:] - 1]
+
+
+def weights() -> Float[np.ndarray, "reach"]:
+    return np.array(Path(REACH + 1, reach=REACH).weights)
+
+
+def cut_apart(
+    logs: Float[np.ndarray, "n n"], order: Int[np.ndarray, "some"], contig: np.ndarray, wanted: int | None = None
+) -> list[Int[np.ndarray, "bins"]]:
+    """The order cut between chromosomes, into ``wanted`` groups if that is given; never inside of a contig."""
+    evidence = _evidence(logs[np.ix_(order, order)])
+    may = np.r_[False, contig[1:] != contig[:-1]]  # before this position
+    cuts: list[int] = [0, len(order)]
+    support = {(0, len(order)): _weakest(evidence, may, 0, len(order))}
+    while wanted is None or len(support) < wanted:
+        part, (value, joint) = min(support.items(), key=lambda entry: entry[1][0])
+        if joint < 0 or (wanted is None and value >= 0):
+            break
+        del support[part]
+        cuts.append(joint)
+        for low, high in ((part[0], joint), (joint, part[1])):
+            support[low, high] = _weakest(evidence, may, low, high)
+    return np.split(order, sorted(cuts)[1:-1])
+
+
+def _weakest(evidence: list[np.ndarray], may: np.ndarray, low: int, high: int) -> tuple[float, int]:
+    """The joint inside [low, high) that the pairs across it, of this part alone, speak for least; -1 if there is none."""
+    total = np.zeros(high - low + 1)
+    for lag, values in enumerate(evidence, start=1):
+        some = values[low : max(low, high - lag)]
+        for shift in range(1, lag + 1):
+            total[shift : shift + len(some)] += some
+    total[: high - low][~may[low:high]] = np.inf
+    total[[0, -1]] = np.inf
+    joint = int(total.argmin())
+    return (float(total[joint]), low + joint) if np.isfinite(total[joint]) else (math.inf, -1)
+
+
+def _evidence(logs: Float[np.ndarray, "n n"]) -> list[Float[np.ndarray, "pairs"]]:
+    """Per lag, the log likelihood ratio of each pair: as one so far apart on a chromosome, against a pair from anywhere."""
+    n = len(logs)
+    apart = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
+    far = logs[(apart > min(FAR * REACH, max(REACH, n // 2)))]
+    if len(far) < 10:
+        return [np.ones(max(n - lag, 0)) for lag in range(1, REACH + 1)]
+    return [_bell(x := np.diagonal(logs, lag), x) - _bell(x, far) for lag in range(1, min(REACH, n - 1) + 1)]
+
+
+def _bell(x: np.ndarray, sample: np.ndarray) -> np.ndarray:
+    """Log density of x under the normal distribution of a sample, by its median and quartiles."""
+    low, middle, high = np.percentile(sample, [25, 50, 75])
+    spread = max((high - low) / 1.349, 1e-3)
+    return -0.5 * ((x - middle) / spread) ** 2 - math.log(spread)

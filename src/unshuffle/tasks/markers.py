@@ -1,0 +1,153 @@
+r"""Genetic maps: markers into linkage groups, each in order, with distances in centimorgans.
+
+Pairs first: the recombination fraction of every two markers, and how likely it is against none being linked (LOD). Groups are
+what pairs with a LOD hold together that no pair of unlinked markers reaches by chance. A group is ordered as a path over several
+lags of these fractions; that order is right but for near markers, whose errors and gaps blur pairs. There the likelihood of
+everything that was read decides (`linkage`), with an error rate that the data say themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from ..readers.genotypes import Genotypes
+from ..solve import solve
+from ..structure.layouts import Path
+from ..watch import Step, Watch
+from .linkage import Cross, cross_of, link_chances, readings, recombination, ripple
+
+REACH = 8
+"""Lags that count in the first order: the more, the less a single marker's errors move it."""
+ERRORS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.07, 0.1)
+"""Rates of wrong readings that are tried."""
+CHANCE = 0.01
+"""Of any false link between groups, over all pairs."""
+ROUNDS = 30  # of expectation and maximisation for the fraction of a pair
+TURNS = 3  # of error rate and order
+
+
+@dataclass(frozen=True, eq=False)
+class LinkageGroup:
+    order: Int[np.ndarray, "markers"]
+    """Markers in order, as columns of the input."""
+    centimorgans: Float[np.ndarray, "markers"]
+    """Places from the first marker on (Haldane's map function)."""
+    joins: Float[np.ndarray, "gaps"]
+    """How likely each two adjacent markers are neighbours, against nearby orders."""
+    error: float
+    """The rate of wrong readings under which the data are likeliest."""
+    likelihood: float
+    """Its logarithm, of everything that was read."""
+
+    @property
+    def confidence(self) -> Float[np.ndarray, "markers"]:
+        """Per marker in order, that of its weaker join."""
+        return np.minimum(np.r_[1.0, self.joins], np.r_[self.joins, 1.0])
+
+
+@dataclass(frozen=True, eq=False)
+class LinkageMap:
+    groups: list[LinkageGroup]
+    cross: Cross
+    status: str
+    least_lod: float
+
+
+def pair_fractions(
+    genotypes: Int[np.ndarray, "individuals markers"], cross: Cross
+) -> tuple[Float[np.ndarray, "m m"], Float[np.ndarray, "m m"]]:
+    """Of every two markers the likeliest recombination fraction, and its LOD against unlinked ones."""
+    there = [(genotypes == k).astype(np.float64) for k in cross.states]
+    counts = np.stack([np.stack([a.T @ b for b in there]) for a in there])
+    both = counts.sum((0, 1))
+    s = len(cross.states)
+    changes = np.abs(np.subtract.outer(np.arange(s), np.arange(s))).astype(float)
+    seen = np.einsum("gh,ghij->ij", changes, counts)
+    meioses = np.maximum(both * (1 if s == 2 else 2), 1.0)
+    r = (seen / meioses).clip(1e-4, 0.5)
+    for _ in range(ROUNDS if s == 3 else 0):  # two AB side by side may hide two recombinations
+        r = ((seen + 2 * counts[1, 1] * r**2 / ((1 - r) ** 2 + r**2)) / meioses).clip(1e-4, 0.5)
+    chance = np.moveaxis(cross.moves(r), (-2, -1), (0, 1))
+    free = cross.moves(np.array(0.5))[:, :, None, None]
+    lod = (counts * (np.log10(np.maximum(chance, 1e-12)) - np.log10(free))).sum((0, 1))
+    return np.where(both > 0, r, 0.5), np.where(both > 0, lod, 0.0)
+
+
+def least_lod(markers: int) -> float:
+    """The LOD that no pair of unlinked markers reaches, but for a chance of 1 %: a LOD of L happens to one of 10^L pairs."""
+    return max(3.0, math.log10(max(markers * (markers - 1) / 2, 1) / CHANCE))
+
+
+def linkage_map(
+    genotypes: Genotypes,
+    *,
+    lod: float | None = None,
+    seed: int = 0,
+    time_limit: float | None = None,
+    callback: Callable[[Step], object] | None = None,
+) -> LinkageMap:
+    """Groups, the largest first, each in order; ``lod`` is what holds a group together."""
+    cross = cross_of(genotypes.values)
+    least = least_lod(len(genotypes.markers)) if lod is None else lod
+    with Watch(time_limit, callback) as watch:
+        fractions, lods = pair_fractions(genotypes.values, cross)
+        linked = (lods >= least) & (fractions < 0.4)
+        label = connected_components(csr_array(linked), directed=False)[1]
+        members = sorted((np.flatnonzero(label == k) for k in np.unique(label)), key=len, reverse=True)
+        groups = []
+        for number, group in enumerate(members, 1):
+            watch.show(Step(watch.seconds, f"group {number} of {len(members)}", 0.0, math.nan, math.nan))
+            groups.append(_ordered(genotypes.values[:, group], group, fractions, cross, seed, watch))
+    return LinkageMap(groups, cross, watch.status, least)
+
+
+def _ordered(
+    values: Int[np.ndarray, "individuals some"],
+    group: Int[np.ndarray, "some"],
+    fractions: Float[np.ndarray, "m m"],
+    cross: Cross,
+    seed: int,
+    watch: Watch,
+) -> LinkageGroup:
+    n = len(group)
+    if n == 1:
+        return LinkageGroup(group, np.zeros(1), np.ones(0), 0.0, 0.0)
+    cost = fractions[np.ix_(group, group)].copy()
+    np.fill_diagonal(cost, 0.0)
+    left = None if watch.time_limit is None else max(0.0, (watch.time_limit - watch.seconds) / 2)
+    first = solve(Path(n, reach=min(REACH, n - 1)), cost=cost, seed=seed, time_limit=left)
+    order = first.order.numpy()
+    prior = np.array(cross.prior)
+    error, r, likelihood = _error_rate(values, order, cross)
+    for _ in range(TURNS if n > 2 else 0):
+        if not watch.spare():
+            break
+        emit, step = readings(values, cross, error), cross.moves(np.array(r.mean()))
+        better = ripple(order, emit, step, prior)
+        settled = np.array_equal(better, order)
+        order = better
+        error, r, likelihood = _error_rate(values, order, cross, error)
+        if settled:
+            break
+    joins = link_chances(order, readings(values, cross, error), cross.moves(np.array(r.mean())), prior)
+    haldane = -50 * np.log1p(-2 * np.minimum(r, 0.49))
+    return LinkageGroup(group[order], np.r_[0.0, np.cumsum(haldane)], joins, error, likelihood)
+
+
+def _error_rate(
+    values: np.ndarray, order: Int[np.ndarray, "n"], cross: Cross, near: float | None = None
+) -> tuple[float, Float[np.ndarray, "gaps"], float]:
+    """The rate under which the data in this order are likeliest, the fractions that go with it, and the log likelihood."""
+    rates = ERRORS
+    if near is not None:
+        k = ERRORS.index(near)
+        rates = ERRORS[max(k - 1, 0) : k + 2]
+    tried = [(e, *recombination(readings(values[:, order], cross, e), cross, 0.01)) for e in rates]
+    return max(tried, key=lambda entry: entry[2])

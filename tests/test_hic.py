@@ -1,0 +1,159 @@
+"""Contacts in, chromosomes out: groups, order, directions; the files that people have; the command line."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from unshuffle.cli.common import build
+from unshuffle.errors import BadInput
+from unshuffle.readers.contacts import read_contacts
+from unshuffle.solve.path.lags import joint_gaps, lag_energy
+from unshuffle.tasks.hic import balanced, cut_apart, scaffold, weights
+
+
+def genome(sizes: tuple[int, ...], seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Contacts of chromosomes in true order, decaying with distance, with noise and bins that are seen more than others."""
+    rng = np.random.default_rng(seed)
+    chromosome = np.repeat(np.arange(len(sizes)), sizes)
+    place = np.concatenate([np.arange(size) for size in sizes])
+    apart = np.abs(place[:, None] - place)
+    expected = np.where(chromosome[:, None] == chromosome, 300 / (1 + apart), 1.5)
+    seen = rng.uniform(0.7, 1.4, len(place))
+    counts = np.triu(rng.poisson(expected * np.outer(seen, seen)), 1)
+    return (counts + counts.T).astype(float), chromosome
+
+
+def neighbours(order: np.ndarray) -> float:
+    return float((np.abs(np.diff(order)) == 1).mean())
+
+
+def run(*arguments: str) -> dict:
+    result = CliRunner().invoke(build("hic"), ["hic", *arguments, "--json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_shuffled_bins_of_three_chromosomes_come_apart_and_in_order(tmp_path) -> None:
+    counts, chromosome = genome((14, 10, 8))
+    mixed = np.random.default_rng(1).permutation(len(counts))
+    np.save(tmp_path / "contacts.npy", counts[np.ix_(mixed, mixed)])
+    result = run(str(tmp_path / "contacts.npy"), "--out", str(tmp_path / "out"))
+    assert sorted(len(group) for group in result["groups"]) == [8, 10, 14]
+    for group in result["groups"]:
+        assert len(set(chromosome[mixed[group]])) == 1
+        assert neighbours(mixed[group]) == 1.0
+    assert result["order"] == [k for group in result["groups"] for k in group]
+    assert (tmp_path / "out" / "before-after.png").stat().st_size > 10_000
+    told = (tmp_path / "out" / "order.csv").read_text().splitlines()
+    assert len(told) == 33
+    assert told[0].startswith("position,group,bin")
+
+
+def test_contigs_find_their_order_and_direction_and_go_into_an_agp(tmp_path) -> None:
+    counts, _ = genome((36,), seed=2)
+    rng = np.random.default_rng(3)
+    pieces = np.split(np.arange(36), [5, 9, 14, 22, 25, 31])
+    turned = rng.random(len(pieces)) < 0.5
+    shuffle = rng.permutation(len(pieces))
+    bins = np.concatenate([pieces[k][::-1] if turned[k] else pieces[k] for k in shuffle])
+    names = np.repeat([f"contig{k}" for k in shuffle], [len(pieces[k]) for k in shuffle])
+    np.savez(tmp_path / "contacts.npz", contacts=counts[np.ix_(bins, bins)], contig=names)
+    options = ("--chromosomes", "1", "--resolution", "1000", "--out", str(tmp_path / "out"))
+    result = run(str(tmp_path / "contacts.npz"), *options)
+    (placed,) = result["contigs"]
+    forward = [(f"contig{k}", "-" if turned[k] else "+") for k in range(len(pieces))]
+    other = {"+": "-", "-": "+"}
+    found = [(p["name"], p["direction"]) for p in placed]
+    assert found in (forward, [(name, other[way]) for name, way in forward[::-1]])
+    agp = [line.split("\t") for line in (tmp_path / "out" / "scaffolds.agp").read_text().splitlines()[1:]]
+    assert [line[5] for line in agp if line[4] == "W"] == [name for name, _ in found]
+    assert int(agp[-1][2]) == 36_000 + 6 * 100
+    assert all(int(b[1]) == int(a[2]) + 1 for a, b in itertools.pairwise(agp))
+
+
+def test_one_chromosome_is_not_cut_and_fewer_can_be_asked_for() -> None:
+    counts, _ = genome((15, 15))
+    logs = np.log(balanced(counts) + 1.0)
+    groups = cut_apart(logs, np.arange(30), np.arange(30))
+    assert [group.tolist() for group in groups] == [list(range(15)), list(range(15, 30))]
+    assert len(cut_apart(logs, np.arange(30), np.arange(30), 1)) == 1
+    alone = logs[:15, :15]
+    assert len(cut_apart(alone, np.arange(15), np.arange(15))) == 1
+    assert set(map(len, cut_apart(logs, np.arange(30), np.repeat(np.arange(3), 10)))) == {30}  # never inside a contig
+
+
+def test_gaps_are_what_the_cheapest_move_costs_that_breaks_a_link() -> None:
+    rng = np.random.default_rng(0)
+    cost = rng.random((6, 6))
+    cost = cost + cost.T
+    w = weights()[:3]
+    order = rng.permutation(6)
+    gaps = joint_gaps(order, cost, w)
+    base = lag_energy(order, cost, w)
+    for link in range(5):  # every turn that breaks the link is a move, so none may be below the gap
+        for low in range(6):
+            for high in range(low + 2, 7):
+                if link + 1 in (low, high) and (low == 0 or high == 6):
+                    turned = np.r_[order[:low], order[low:high][::-1], order[high:]]
+                    assert lag_energy(turned, cost, w) - base >= gaps[link] - 1e-9
+
+
+def test_bins_without_contacts_are_left_out_and_joins_of_noise_are_doubtful() -> None:
+    counts, _ = genome((16,))
+    counts[4], counts[:, 4] = 0.0, 0.0
+    contacts = _contacts(counts)
+    found = scaffold(contacts, chromosomes=1)
+    assert found.left_out.tolist() == [4]
+    assert sorted(found.order.tolist()) == [k for k in range(16) if k != 4]
+    noise = np.random.default_rng(0).uniform(1, 2, (16, 16))
+    assert found.confidence[found.order].mean() > scaffold(_contacts(noise + noise.T), chromosomes=1).confidence.mean()
+
+
+def _contacts(counts: np.ndarray):
+    from unshuffle.readers.contacts import _labelled
+
+    return _labelled(counts, None, None, 1)
+
+
+def test_cool_files(tmp_path) -> None:
+    h5py = pytest.importorskip("h5py")
+    counts, chromosome = genome((8, 6))
+    first, second = np.nonzero(np.triu(counts))
+    with h5py.File(tmp_path / "a.mcool", "w") as file:
+        group = file.create_group("resolutions/1000")
+        group["chroms/name"] = np.array([b"one", b"two"])
+        group["chroms/length"] = np.array([8000, 6000])
+        place = np.concatenate([np.arange(8), np.arange(6)])
+        group["bins/chrom"], group["bins/start"], group["bins/end"] = chromosome, place * 1000, place * 1000 + 1000
+        group["pixels/bin1_id"], group["pixels/bin2_id"] = first, second
+        group["pixels/count"] = counts[first, second]
+    read = read_contacts(tmp_path / "a.mcool")
+    assert np.array_equal(read.counts, counts)
+    assert read.contigs == ["one", "two"]
+    assert read.lengths.tolist() == [8000, 6000]
+    assert read.bins[9] == "two:1000-2000"
+    with pytest.raises(BadInput, match="1000"):
+        read_contacts(tmp_path / "a.mcool", resolution=5000)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda f: np.save(f / "x.npy", np.ones((3, 4))), "square"),
+        (lambda f: np.save(f / "x.npy", np.triu(np.ones((4, 4))) - 2), "negative"),
+        (lambda f: np.save(f / "x.npy", np.arange(16.0).reshape(4, 4)), "symmetric"),
+        (lambda f: np.save(f / "x.npy", np.eye(5)), "contacts"),
+        (lambda f: (f / "x.npy").write_bytes(b"hello"), "numpy"),
+    ],
+)
+def test_what_is_refused(tmp_path, make, words) -> None:
+    make(tmp_path)
+    result = CliRunner().invoke(build("hic"), ["hic", str(tmp_path / "x.npy"), "--out", str(tmp_path / "out")])
+    assert result.exit_code == 2
+    assert words in result.output
+    assert not (tmp_path / "out").exists()
