@@ -139,3 +139,30 @@ def test_pieces_find_their_order_and_direction() -> None:
         piece[::-1] if turn else piece for piece, turn in zip([given[k] for k in shuffle], found.turned, strict=True)
     ]
     assert np.concatenate([walked[k] for k in found.pieces]).tolist() == found.order.tolist()
+
+
+def test_alternatives_differ_and_are_in_order(tmp_path) -> None:
+    import json
+
+    from typer.testing import CliRunner
+
+    from unshuffle.cli.common import build
+    from unshuffle.metrics import canonical_tour
+
+    points = torch.rand(9, 2, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    (tmp_path / "p.csv").write_text("\n".join(f"{x},{y}" for x, y in points.tolist()))
+    cost = torch.cdist(points, points)
+    for command, key, layout in (("tour", "length", us.Cycle(9)), ("seriate", "value", us.Path(9))):
+        call = [command, str(tmp_path / "p.csv"), "--alternatives", "3", "--json", "--out", str(tmp_path / "o")]
+        told = json.loads(CliRunner().invoke(build(command), call).stdout)
+        others = told["alternatives"]
+        assert 1 <= len(others) <= 3
+        values = [told[key], *(other[key] for other in others)]
+        assert values == sorted(values)
+        orders = torch.tensor([told["order"], *(other["order"] for other in others)])
+        if command == "tour":
+            assert layout.energy(orders, cost).tolist() == pytest.approx(values)
+            orders = canonical_tour(orders)
+        else:
+            orders = torch.where((orders[:, :1] < orders[:, -1:]), orders, orders.flip(1))
+        assert len({tuple(order.tolist()) for order in orders}) == len(orders)

@@ -145,7 +145,7 @@ def test_reliability_is_counted_in_bins() -> None:
     sure = torch.tensor([0.05, 0.15, 0.12, 0.95, 1.0])
     right = torch.tensor([False, True, False, True, True])
     table = reliability(sure, right)
-    assert table.count.tolist() == [1, 2, 2]
+    assert table.cases.tolist() == [1, 2, 2]
     assert table.right.tolist() == [0.0, 0.5, 1.0]
     assert table.confidence.tolist() == pytest.approx([0.05, 0.135, 0.975])
     expected = (0.05 + 2 * (0.5 - 0.135) + 2 * 0.025) / 5

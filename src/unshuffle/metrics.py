@@ -147,7 +147,7 @@ class Reliability(NamedTuple):
 
     confidence: Float[Tensor, "bins"]
     right: Float[Tensor, "bins"]
-    count: Int[Tensor, "bins"]
+    cases: Int[Tensor, "bins"]
 
 
 def reliability(confidence: Float[Tensor, "..."], right: Bool[Tensor, "..."], bins: int = 10) -> Reliability:

@@ -26,6 +26,12 @@ Use = Annotated[
     list[str] | None,
     typer.Option("--use", help="The columns to use, such as x,y; may be given again; found out if not given."),
 ]
+Alternatives = Annotated[
+    int,
+    typer.Option(
+        "--alternatives", min=0, help="So many different orders beside the best go into the JSON, with values."
+    ),
+]
 TimeLimit = Annotated[
     float | None, typer.Option("--time-limit", min=0.0, help="Stop after so many seconds with the best so far.")
 ]

@@ -11,7 +11,7 @@ from ..files import write_together
 from ..tasks.seriation import Criterion, Kind
 from .common import Clock, announce, foresee, json_text, png_of, progress, say, table_text, to_the_end
 from .labels import MOST_NAMES, name_ticks
-from .options import Drop, Json, Out, Polish, Quiet, Seed, TimeLimit, Use, names_of
+from .options import Alternatives, Drop, Json, Out, Polish, Quiet, Seed, TimeLimit, Use, names_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,6 +34,7 @@ def seriate(
     use: Use = None,
     drop: Drop = None,
     polish: Polish = False,
+    others: Alternatives = 0,
     out: Out = Path("unshuffled/INPUT-seriate"),
     seed: Seed = 0,
     time_limit: TimeLimit = None,
@@ -79,6 +80,9 @@ def seriate(
             show.stage("drawing")
             picture = png_of(picture_of(read, found, across))
             result = summary(table, read, kind, found, seed, across if columns else None) | clock.times()
+            if others:
+                rest = found.alternatives(others)
+                result["alternatives"] = [{"order": other.order.tolist(), "value": other.energy} for other in rest]
             rows = table_text(listing("row", read.rows, found.order, found.solution.confidence.numpy()))
             files: dict[Path, str | bytes] = {out / "rows.csv": rows}
             if columns:

@@ -12,7 +12,7 @@ from ..files import write_together
 from ..plots import draw_tour
 from .common import Clock, announce, foresee, harmless, json_text, png_of, progress, say, table_text, to_the_end
 from .labels import MOST_NAMES, name_points
-from .options import Drop, Json, Out, Polish, Quiet, Seed, TimeLimit, Use, names_of
+from .options import Alternatives, Drop, Json, Out, Polish, Quiet, Seed, TimeLimit, Use, names_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,6 +31,7 @@ def tour(
     runs: Annotated[
         int | None, typer.Option("--runs", min=1, help="Annealings at the same time; the best wins.")
     ] = None,
+    others: Alternatives = 0,
     out: Out = Path("unshuffled/INPUT-tour"),
     seed: Seed = 0,
     time_limit: TimeLimit = None,
@@ -45,7 +46,7 @@ def tour(
 
     Example: unshuffle tour cities.csv --polish
     """
-    from ..tasks.tour import foreseen, read_cities, solve_tour, tour_text
+    from ..tasks.tour import foreseen, other_tours, read_cities, solve_tour, tour_text
 
     clock = Clock(time_limit)
     silent = json_ or quiet
@@ -66,6 +67,9 @@ def tour(
                 files[out / f"{file.stem}.png"] = png_of(drawn)
             files[out / f"{file.stem}.csv"] = table_text(_stops(cities, solution, order))
             result = _result(cities, solution, order, [*files, out / f"{file.stem}.json"]) | clock.times()
+            if others:
+                rest = other_tours(cities, solution, others)
+                result["alternatives"] = [{"order": tour.order.tolist(), "length": tour.energy} for tour in rest]
             files[out / f"{file.stem}.json"] = json_text(result)
             written = write_together(files)
     say(result, _lines(cities, solution, clock, written), json_, quiet)

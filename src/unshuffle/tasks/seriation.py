@@ -22,8 +22,9 @@ from torch import Tensor
 from ..errors import BadInput
 from ..readers.tables import Table
 from ..solve import solve
+from ..solve.alternatives import alternatives
 from ..solve.kinds import instead
-from ..solve.solution import Solution
+from ..solve.solution import Polished, Solution
 from ..structure.layouts import Graph, Path
 from ..watch import Step, Watch
 
@@ -172,6 +173,10 @@ class Seriation:
     def at(self, order: Int[np.ndarray, "n"]) -> Solution:
         """The solution with another order of the same rows in its place."""
         return instead(self.solution, *_problem(self.dissimilarity, self.criterion), torch.from_numpy(order.copy()))
+
+    def alternatives(self, count: int) -> list[Polished]:
+        """The next best orders that were found, all different."""
+        return alternatives(*_problem(self.dissimilarity, self.criterion), self.solution, count + 1)[1:]
 
 
 def seriate(

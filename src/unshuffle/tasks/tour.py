@@ -16,8 +16,9 @@ from ..readers.cells import Sheet, is_number, read_cells
 from ..readers.tables import name_column, numbers
 from ..readers.tsplib import read_tsplib
 from ..solve import solve
+from ..solve.alternatives import alternatives
 from ..solve.cycle.solver import LARGE, MOST_TOGETHER, default_rounds, default_runs
-from ..solve.solution import Solution
+from ..solve.solution import Polished, Solution
 from ..structure.layouts import Cycle
 
 MOST = 20_000  # cities: the distance matrix in double precision then takes 3 GB
@@ -184,6 +185,11 @@ def tour_length(cities: Cities, order: Int[Tensor, "n"]) -> float:
 def solve_tour(cities: Cities, **options) -> Solution:
     """``us.solve(Cycle(n), cost=...)`` with its options."""
     return solve(Cycle(cities.n), cost=cities.cost, **options)
+
+
+def other_tours(cities: Cities, found: Solution, count: int) -> list[Polished]:
+    """The next best tours that were found, all different."""
+    return alternatives(Cycle(cities.n), cities.cost, found, count + 1)[1:]
 
 
 def foreseen(n: int, runs: int | None = None, time_limit: float | None = None) -> tuple[float, float]:
