@@ -60,8 +60,7 @@ def _is_names(cells: list[str]) -> bool:
 
 def _codes(cells: np.ndarray, path: object) -> tuple[dict[str, int], tuple[str, ...]]:
     """What each word of the table means."""
-    counts = Counter(cell for cell in cells.ravel().tolist() if cell.casefold() not in MISSING)
-    words = sorted(counts)
+    words = sorted(set(cells.ravel().tolist()) - {word.upper() for word in MISSING})
     whole = {word: int(float(word)) for word in words if _whole(word)}
     if words and len(whole) == len(words) and set(whole.values()) <= {0, 1, 2, 3} and not {0, 3} <= set(whole.values()):
         least = 1 if 3 in whole.values() else 0
@@ -71,10 +70,10 @@ def _codes(cells: np.ndarray, path: object) -> tuple[dict[str, int], tuple[str, 
     two_letters = all(len(word) == 2 for word in words)
     fits = two_letters or (all(len(word) == 1 for word in words) and mixed in ([], ["H"]))
     if not words or not fits or len(pure) > 2 or (two_letters and len({"".join(sorted(m)) for m in mixed}) > 1):
-        odd = min(counts, key=lambda word: counts[word]) if words else "an empty table"
+        there = ", ".join(words[:8]) + (", ..." if len(words) > 8 else "") if words else "none"
         raise BadInput(
             f"{path}: genotypes must be AA, AB and BB, A, H and B, or 0, 1 and 2, with empty or - where missing; "
-            f"{odd!r} is none of one such set."
+            f"there are {there}."
         )
     low, high = (*pure, "", "")[:2]
     meaning = dict.fromkeys(mixed, 1) | ({low: 0} if low else {}) | ({high: 2} if high else {})
