@@ -40,7 +40,7 @@ def agreement(order: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
 
 def single(counts: np.ndarray) -> Contacts:
     names = [str(k) for k in range(len(counts))]
-    return Contacts(counts, names, np.arange(len(counts)), names, np.full(len(counts), 10_000), 10_000)
+    return Contacts(counts, names, np.arange(len(counts)), names, np.full(len(counts), 10_000), 10_000, balanced=True)
 
 
 def chromosomes(data: Any) -> list[dict[str, Any]]:
@@ -98,7 +98,11 @@ def contigs(data: Any, seed: int) -> dict[str, Any]:
     names = [str(k) for k in shuffle]
     owner = np.repeat(np.arange(len(given)), sizes)
     began = time.perf_counter()
-    found = scaffold(Contacts(counts[np.ix_(bins, bins)], [str(b) for b in bins], owner, names, sizes * 10_000, 10_000))
+    found = scaffold(
+        Contacts(
+            counts[np.ix_(bins, bins)], [str(b) for b in bins], owner, names, sizes * 10_000, 10_000, balanced=True
+        )
+    )
     true = {(k, k + 1) for k in range(len(pieces) - 1) if chromosome[pieces[k][0]] == chromosome[pieces[k + 1][0]]}
     joins, ways, sure, sure_right = 0, 0, 0, 0
     for placed, chances in zip(found.pieces, found.joins, strict=True):

@@ -17,15 +17,14 @@ from unshuffle.tasks.hic import balanced, cut_apart, scaffold, weights
 
 
 def genome(sizes: tuple[int, ...], seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Contacts of chromosomes in true order, decaying with distance, with noise and bins that are seen more than others."""
+    """Balanced contacts of chromosomes in true order, decaying with distance, with noise."""
     rng = np.random.default_rng(seed)
     chromosome = np.repeat(np.arange(len(sizes)), sizes)
     place = np.concatenate([np.arange(size) for size in sizes])
     apart = np.abs(place[:, None] - place)
     expected = np.where(chromosome[:, None] == chromosome, 300 / (1 + apart), 1.5)
-    seen = rng.uniform(0.7, 1.4, len(place))
-    counts = np.triu(rng.poisson(expected * np.outer(seen, seen)), 1)
-    return (counts + counts.T).astype(float), chromosome
+    counts = np.triu(expected * rng.lognormal(0, 0.15, expected.shape), 1)
+    return counts + counts.T, chromosome
 
 
 def neighbours(order: np.ndarray) -> float:
@@ -87,6 +86,18 @@ def test_one_chromosome_is_not_cut_and_fewer_can_be_asked_for() -> None:
     assert set(map(len, cut_apart(logs, np.arange(30), np.repeat(np.arange(3), 10)))) == {30}  # never inside a contig
 
 
+def test_balancing_removes_how_well_bins_are_seen(tmp_path) -> None:
+    counts, _ = genome((12,))
+    seen = np.random.default_rng(4).uniform(0.5, 2.0, 12)
+    one, other = balanced(counts), balanced(counts * np.outer(seen, seen))
+    assert np.allclose(one / one.mean(), other / other.mean(), rtol=1e-6)
+    assert np.allclose(balanced(counts).sum(1), balanced(counts).sum(1).mean(), rtol=1e-3)
+    np.save(tmp_path / "counted.npy", np.round(counts))
+    np.save(tmp_path / "weighted.npy", counts)
+    assert not read_contacts(tmp_path / "counted.npy").balanced
+    assert read_contacts(tmp_path / "weighted.npy").balanced
+
+
 def test_gaps_are_what_the_cheapest_move_costs_that_breaks_a_link() -> None:
     rng = np.random.default_rng(0)
     cost = rng.random((6, 6))
@@ -117,7 +128,7 @@ def test_bins_without_contacts_are_left_out_and_joins_of_noise_are_doubtful() ->
 def _contacts(counts: np.ndarray):
     from unshuffle.readers.contacts import _labelled
 
-    return _labelled(counts, None, None, 1)
+    return _labelled(counts, None, None, 1, balanced=True)
 
 
 def test_cool_files(tmp_path) -> None:

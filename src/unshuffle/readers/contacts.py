@@ -33,7 +33,7 @@ class Contacts:
     resolution: int = 1
     """Base pairs of a bin; 1 where the file does not say."""
     balanced: bool = False
-    """Whether the file brought weights that make bins comparable."""
+    """Whether bins are comparable: the file brought weights, or its contacts are no whole numbers."""
 
 
 def read_contacts(
@@ -45,7 +45,9 @@ def read_contacts(
         found = _cool(path, resolution)
     else:
         counts, bins, labels = _matrix(path)
-        found = _labelled(_checked(counts, path), bins, labels, resolution or 1)
+        counts = _checked(counts, path)
+        whole = bool((np.round(counts) == counts).all())
+        found = _labelled(counts, bins, labels, resolution or 1, balanced=not whole)
     if contigs is not None:
         labels = [row[-1] for row in read_cells(contigs).body]
         if len(labels) != len(found.bins):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 from ..errors import BadInput
 from ..readers.contacts import Contacts
@@ -66,7 +66,10 @@ class Scaffolds:
 
 
 def balanced(counts: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
-    """Every bin with as many contacts as every other, those with itself apart (iterative correction, Imakaev et al. 2012)."""
+    """Every bin with as many contacts as every other, those with itself apart (iterative correction, Imakaev et al. 2012).
+
+    It lifts the ends of chromosomes, which have neighbours on one side only: of few bins the last two may then change places.
+    """
     counts = counts.copy()
     np.fill_diagonal(counts, 0.0)
     for _ in range(BALANCING):
@@ -76,19 +79,11 @@ def balanced(counts: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
     return counts
 
 
-def log_contacts(contacts: Contacts) -> tuple[Float[np.ndarray, "n n"], Bool[np.ndarray, "n"]]:
-    """Logarithms, and which bins can be used. What never met counts as half of the rarest contact."""
-    counts = np.nan_to_num(contacts.counts, nan=0.0)
-    off = counts.copy()
-    np.fill_diagonal(off, 0.0)
-    usable = off.any(1)
-    if usable.sum() < 3:
-        raise BadInput("Fewer than three bins have contacts with others, so there is nothing to order.")
-    if not contacts.balanced:
-        off = balanced(off)
-    usual = float(np.median(off[np.ix_(usable, usable)]))
-    floor = usual / 2 if usual > 0 else float(off[off > 0].min()) / 2
-    return np.log(off + floor), usable
+def log_contacts(counts: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
+    """Logarithms, from half of the median contact on: rarer ones are all the same."""
+    used = counts.any(1)
+    usual = float(np.median(counts[np.ix_(used, used)]))
+    return np.log(counts + (usual if usual > 0 else float(counts[counts > 0].min())) / 2)
 
 
 def scaffold(
@@ -100,12 +95,15 @@ def scaffold(
     callback: Callable[[Step], object] | None = None,
 ) -> Scaffolds:
     """Order everything, cut between chromosomes (``chromosomes`` says how many there are, if known), order each again."""
-    logs, usable = log_contacts(contacts)
-    cost = logs.max() - logs
-    np.fill_diagonal(cost, 0.0)
+    counts = np.nan_to_num(contacts.counts, nan=0.0)
+    np.fill_diagonal(counts, 0.0)
+    usable = counts.any(1)
+    if usable.sum() < 3:
+        raise BadInput("Fewer than three bins have contacts with others, so there is nothing to order.")
+    logs = log_contacts(counts if contacts.balanced else balanced(counts))
     if chromosomes is not None and not 1 <= chromosomes <= len(np.unique(contacts.contig[usable])):
         raise BadInput(f"There can be 1 to {len(np.unique(contacts.contig[usable]))} chromosomes, not {chromosomes}.")
-    search = _Search(contacts, cost, usable, torch.Generator().manual_seed(seed), seed)
+    search = _Search(contacts, logs, torch.Generator().manual_seed(seed), seed)
     with Watch(time_limit, callback) as watch:
         whole = search.order(np.flatnonzero(usable), watch)
         if chromosomes == 1:
@@ -115,22 +113,24 @@ def scaffold(
         if len(groups) > 1:
             groups = [search.again(group, watch) for group in groups]
         told = [search.told(group) for group in groups]
+    status = "time limit" if search.late and watch.status == "finished" else watch.status
     return Scaffolds(
-        groups, [t[0] for t in told], [t[1] for t in told], np.flatnonzero(~usable), watch.status, contacts, logs
+        groups, [t[0] for t in told], [t[1] for t in told], np.flatnonzero(~usable), status, contacts, logs
     )
 
 
 @dataclass(frozen=True, eq=False)
 class _Search:
     contacts: Contacts
-    cost: np.ndarray
-    usable: np.ndarray
+    logs: np.ndarray
     generator: torch.Generator
     seed: int
+    late: list[str] = field(default_factory=list)
+    """What a time limit stopped."""
 
     def order(self, bins: Int[np.ndarray, "some"], watch: Watch) -> Int[np.ndarray, "some"]:
         """Single bins by annealing, contigs as pieces that stay whole. ``bins`` in the order of the input."""
-        cost = self.cost[np.ix_(bins, bins)]
+        cost = _cost(self.logs[np.ix_(bins, bins)])
         contig = self.contacts.contig[bins]
         starts = np.flatnonzero(np.r_[True, contig[1:] != contig[:-1]])
         if len(starts) == 1 or len(bins) < 3:
@@ -142,6 +142,8 @@ class _Search:
             )
             if found.status == "interrupted":
                 watch.status = "interrupted"
+            elif found.status != "finished":
+                self.late.append(found.status)
             return bins[found.order.numpy()]
         pieces = np.split(np.arange(len(bins)), starts[1:])
         found: Arrangement = arrange_pieces(cost, pieces, weights(), generator=self.generator, watch=watch)
@@ -155,17 +157,28 @@ class _Search:
         before, after = np.argsort(group), np.argsort(found)  # places of the bins, in the order of the input
         return found if len(group) < 2 or np.corrcoef(before, after)[0, 1] >= 0 else found[::-1]
 
+    def joined(self, group: Int[np.ndarray, "some"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Costs of a group in its order, every bin's nearest ones on other contigs, and where contigs end."""
+        contig = self.contacts.contig[group]
+        cuts = np.r_[True, contig[1:] != contig[:-1], True]
+        cost = _cost(self.logs[np.ix_(group, group)])
+        near = nearest(np.where(contig[:, None] == contig[None, :], cost.max() + 1, cost)) if len(group) > 1 else cost
+        return cost, near, cuts
+
     def told(self, group: Int[np.ndarray, "bins"]) -> tuple[list[tuple[int, bool]], Float[np.ndarray, "joints"]]:
         """The contigs of a group, which way round, and how sure the joins between them are."""
         contig = self.contacts.contig[group]
-        cuts = np.r_[True, contig[1:] != contig[:-1], True]
+        cost, near, cuts = self.joined(group)
         starts = np.flatnonzero(cuts[:-1])
         ends = np.r_[starts[1:], len(group)]
         pieces = [(int(contig[a]), bool(group[b - 1] < group[a])) for a, b in zip(starts, ends, strict=True)]
-        cost = self.cost[np.ix_(group, group)]
-        own = contig[:, None] == contig[None, :]
-        near = nearest(np.where(own, cost.max() + 1, cost)) if len(pieces) < len(group) else nearest(cost)
         return pieces, link_chances(np.arange(len(group)), cost, weights(), near=near, cuts=cuts)[starts[1:] - 1]
+
+
+def _cost(logs: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
+    cost = logs.max() - logs
+    np.fill_diagonal(cost, 0.0)
+    return cost
 
 
 def weights() -> Float[np.ndarray, "reach"]:
