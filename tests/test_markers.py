@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from unshuffle.cli.common import build
 from unshuffle.errors import BadInput
 from unshuffle.readers.genotypes import read_genotypes
-from unshuffle.tasks.linkage import (
+from unshuffle.solve.linkage import (
     BACKCROSS,
     INTERCROSS,
     LINES,

@@ -19,9 +19,9 @@ from scipy.sparse.csgraph import connected_components
 
 from ..readers.genotypes import Genotypes
 from ..solve import solve
+from ..solve.linkage import Cross, cross_of, link_chances, readings, recombination, ripple
 from ..structure.layouts import Path
 from ..watch import Step, Watch
-from .linkage import Cross, cross_of, link_chances, readings, recombination, ripple
 
 REACH = 8
 """Lags that count in the first order: the more, the less a single marker's errors move it."""
