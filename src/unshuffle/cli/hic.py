@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..files import write_together
-from .common import Clock, announce, json_text, png_of, progress, say, table_text
+from .common import Clock, announce, json_text, png_of, progress, say, table_text, to_the_end
 from .options import Json, Out, Quiet, Seed, TimeLimit
 
 if TYPE_CHECKING:
@@ -59,16 +59,17 @@ def hic(
         contacts = read_contacts(file, contigs=contigs, resolution=resolution, apart=bins)
         announce(f"{understood(contacts)}.", silent)
         found = scaffold(contacts, chromosomes=chromosomes, seed=seed, time_limit=clock.left, callback=show)
-        show.stage("drawing")
-        picture = png_of(picture_of(found))
-    result = summary(file, found, seed) | clock.times()
-    files: dict[Path, str | bytes] = {
-        out / "order.csv": table_text(listing(found)),
-        out / "scaffolds.agp": agp(found),
-        out / "before-after.png": picture,
-        out / "result.json": json_text(result),
-    }
-    write_together(files)
+        with to_the_end():
+            show.stage("drawing")
+            picture = png_of(picture_of(found))
+            result = summary(file, found, seed) | clock.times()
+            files: dict[Path, str | bytes] = {
+                out / "order.csv": table_text(listing(found)),
+                out / "scaffolds.agp": agp(found),
+                out / "before-after.png": picture,
+                out / "result.json": json_text(result),
+            }
+            write_together(files)
     say(result, lines(result, found, clock, out), json_, quiet)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..files import write_together
-from .common import Clock, announce, json_text, png_of, progress, say, table_text
+from .common import Clock, announce, json_text, png_of, progress, say, table_text, to_the_end
 from .options import Json, Out, Quiet, Seed, TimeLimit
 
 if TYPE_CHECKING:
@@ -54,15 +54,16 @@ def markers(
         read = read_genotypes(file, transposed)
         announce(f"{understood(read)}.", silent)
         found = linkage_map(read, lod=lod, seed=seed, time_limit=clock.left, callback=show)
-        show.stage("drawing")
-        picture = png_of(picture_of(read, found))
-    result = summary(file, read, found, seed) | clock.times()
-    files: dict[Path, str | bytes] = {
-        out / "map.csv": table_text(listing(read, found)),
-        out / "map.png": picture,
-        out / "result.json": json_text(result),
-    }
-    write_together(files)
+        with to_the_end():
+            show.stage("drawing")
+            picture = png_of(picture_of(read, found))
+            result = summary(file, read, found, seed) | clock.times()
+            files: dict[Path, str | bytes] = {
+                out / "map.csv": table_text(listing(read, found)),
+                out / "map.png": picture,
+                out / "result.json": json_text(result),
+            }
+            write_together(files)
     say(result, lines(result, clock, out), json_, quiet)
 
 
