@@ -9,6 +9,7 @@ import threading
 import pytest
 import torch
 
+import unshuffle as us
 from unshuffle.compute import threads as module
 
 
@@ -59,6 +60,28 @@ def test_a_forked_child_has_threads_of_its_own(threads_of):
     child.start()
     assert answers.get(timeout=30)
     child.join(30)
+
+
+class _Ordered(torch.utils.data.Dataset):
+    """What a worker would prepare: a soft permutation with noise, and an order."""
+
+    def __len__(self) -> int:
+        return 6
+
+    def __getitem__(self, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+        generator = torch.Generator().manual_seed(k)
+        scores = torch.randn(20, 30, 30, generator=generator)
+        return us.gumbel_sinkhorn(scores, generator=generator), us.assign(scores)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no fork on this system")
+def test_workers_of_a_data_loader_give_what_the_process_itself_gives(threads_of):
+    here = [_Ordered()[k] for k in range(6)]
+    loader = torch.utils.data.DataLoader(_Ordered(), None, num_workers=2, multiprocessing_context="fork", timeout=60)
+    for (soft, order), (expected, expected_order) in zip(loader, here, strict=True):
+        assert torch.equal(soft, expected)
+        assert torch.equal(order, expected_order)
 
 
 def test_small_steps_leave_torch_one_thread_and_give_it_back():

@@ -179,12 +179,12 @@ def test_noise_inside_vmap(engine):
 
 def test_a_tolerance_inside_vmap(engine):
     scores = torch.randn(3, 4, 4)
-    if module.have_numba:
-        found = torch.vmap(lambda s: us.sinkhorn(s, 100, tolerance=1e-3))(scores)
-        torch.testing.assert_close(found, us.sinkhorn(scores, 100, tolerance=1e-3))
-    else:
-        with pytest.raises(us.BadInput, match="without a tolerance"):
-            torch.vmap(lambda s: us.sinkhorn(s, tolerance=1e-3))(scores)
+    found = torch.vmap(lambda s: us.sinkhorn(s, 100, tolerance=1e-3))(scores)
+    torch.testing.assert_close(found, us.sinkhorn(scores, 100, tolerance=1e-3))
+    leaf = scores[1].clone().requires_grad_()
+    us.sinkhorn(leaf, 100, tolerance=1e-3).square().sum().backward()
+    gradient = torch.func.grad(lambda s: us.sinkhorn(s, 100, tolerance=1e-3).square().sum())(scores[1])
+    torch.testing.assert_close(gradient, leaf.grad)
 
 
 def test_orders_inside_vmap():

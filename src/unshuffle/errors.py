@@ -34,7 +34,8 @@ def number(
     except (TypeError, ValueError, OverflowError, RuntimeError):
         real = math.nan
     low = least is None or real >= least
-    if not (math.isfinite(real) and low and (above is None or real > above) and (below is None or real < below)):
+    finite = -math.inf < real < math.inf  # compared: a graph with symbolic numbers knows no math.isfinite
+    if not (finite and low and (above is None or real > above) and (below is None or real < below)):
         bounds = {"of at least": least, "above": above, "below": below}
         words = " and ".join(f"{word} {bound:g}" for word, bound in bounds.items() if bound is not None)
         raise BadInput(f"{name} must be a finite number{words and ' '}{words}, not {shown(value)}.")

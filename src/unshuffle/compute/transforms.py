@@ -23,6 +23,14 @@ def in_transform(*tensors: Tensor | None) -> bool:
     return any(wrapped(t) for t in tensors if t is not None)
 
 
+_transforms = torch._C._functorch.get_dynamic_layer_stack_depth  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def transformed_in_graph() -> bool:
+    """Whether a function of ``torch.func`` is being compiled: there, torch has no gradient of an operator."""
+    return torch.compiler.is_compiling() and _transforms() > 0
+
+
 def symbolic(*tensors: Tensor | None) -> bool:
     """Whether we are in a graph that is being made, or any of them is wrapped, fake, or without memory."""
     if torch.compiler.is_compiling():

@@ -86,7 +86,12 @@ def _refuse_mask(allowed: MaskOrNone) -> None:
 
 def rotated_base(n: int, seed: int) -> Float[Tensor, "n n"]:
     """2x2 rotations along the diagonal, angles from U(pi/8, 3 pi/8): halfway between permutations, where none is near."""
-    generator = torch.Generator().manual_seed(seed)
+    return _rotated_base(torch.empty(n, n, dtype=torch.float64), seed)
+
+
+@operator("(Tensor like, int seed) -> Tensor", lambda like, seed: torch.empty_like(like))
+def _rotated_base(like: Tensor, seed: int) -> Tensor:
+    n, generator = len(like), torch.Generator().manual_seed(seed)  # which a graph cannot hold
     angles = (torch.rand(n // 2, generator=generator, dtype=torch.float64) + 0.5) * torch.pi / 4
     turns = torch.stack((angles.cos(), -angles.sin(), angles.sin(), angles.cos()), -1).reshape(-1, 2, 2)
     return torch.block_diag(*turns, *[torch.ones(1, 1, dtype=torch.float64)] * (n % 2))

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from ...compute.jit import have_numba
-from ...compute.transforms import symbolic
-from ...errors import BadInput
+from ...compute.transforms import symbolic, transformed_in_graph
 from ..backends import choose
 from .checks import check_feasible, check_finite
 from .in_torch import Perturb, TorchSinkhorn, perturbed, plain_sinkhorn
@@ -34,6 +33,8 @@ def perturbed_sinkhorn(
         return scores.expand(scores.shape if samples is None else (samples, *scores.shape))
     asked = (scores, beta, samples, noise, iterations, tolerance)
     if symbolic(scores, beta):
+        if transformed_in_graph():
+            return _plainly(*asked)
         if have_numba and scores.device.type in ("cpu", "meta"):
             return through_operation(*asked)
         return _through_torch(*asked) if torch.compiler.is_compiling() else _plainly(*asked)
@@ -85,6 +86,4 @@ def _plainly(
     scores: Tensor, beta: Tensor | None, samples: int | None, noise: Noise, iterations: int, tolerance: float | None
 ) -> Tensor:  # fmt: skip
     """In operations that every transform of torch knows."""
-    if tolerance is not None:
-        raise BadInput("Inside torch.func the iterations must be a fixed number: call sinkhorn without a tolerance.")
-    return plain_sinkhorn(perturbed(scores, beta, samples, noise), iterations)
+    return plain_sinkhorn(perturbed(scores, beta, samples, noise), iterations, tolerance=tolerance)

@@ -16,18 +16,26 @@ from .noise import Noise, gumbel
 
 
 def plain_sinkhorn(
-    scores: Float[Tensor, "*batch n n"], iterations: int, used: Int[Tensor, "*batch"] | None = None
+    scores: Float[Tensor, "*batch n n"],
+    iterations: int,
+    used: Int[Tensor, "*batch"] | None = None,
+    tolerance: float | None = None,
 ) -> Float[Tensor, "*batch n n"]:
     """Rows, then columns, ``iterations`` times, by log-softmax; autograd keeps every intermediate matrix.
 
-    ``used`` is for each matrix after how many iterations it was left alone.
+    ``used`` is for each matrix after how many iterations it was left alone; ``tolerance`` leaves it alone when its rows sum to one.
     """
+    going = None if tolerance is None else torch.ones_like(scores[..., 0, 0], dtype=torch.bool)
     for t in range(iterations):
         before = scores
         scores = scores - scores.logsumexp(-1, keepdim=True)
         scores = scores - scores.logsumexp(-2, keepdim=True)
         if used is not None:
-            scores = torch.where((used > t)[..., None, None], scores, before)
+            going = used > t
+        if going is not None:
+            scores = torch.where(going[..., None, None], scores, before)
+        if going is not None and tolerance is not None:
+            going = going & ((scores.exp().sum(-1) - 1).abs().amax(-1) > tolerance)
     return scores.exp()
 
 
