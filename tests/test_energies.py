@@ -140,6 +140,22 @@ def test_row_sums_and_the_whole_utsp_loss():
     torch.testing.assert_close(utsp_loss(T, D), 20 * rows + (H * D).sum() + 0.1 * H.trace())
 
 
+@pytest.mark.parametrize(("row_weight", "loop_weight"), [(20.0, 0.0), (3.0, 0.7)])
+@pytest.mark.parametrize("shape", [(2, 3, 5, 5), (3, 5, 5), (4, 1, 2, 2)])
+def test_the_gradient_of_the_utsp_loss_made_on_the_way(shape, row_weight, loop_weight):
+    """As autograd through its terms, for several samples of each list; a second derivative too."""
+    T = torch.softmax(draw(*shape), dim=-2).requires_grad_()
+    D, weights = draw(*shape[-3:], seed=7), draw(*shape[:-2], seed=8)
+    length = (T * (D @ T.roll(-1, dims=-1))).sum((-2, -1))
+    expected = row_weight * row_sum_penalty(T) + length + loop_weight * self_loop_penalty(T)
+    found = utsp_loss(T, D, row_weight, loop_weight)
+    torch.testing.assert_close(found, expected)
+    gradients = [torch.autograd.grad((weights * loss).sum(), T, create_graph=True)[0] for loss in (found, expected)]
+    torch.testing.assert_close(*gradients)
+    again = [torch.autograd.grad(gradient.square().sum(), T)[0] for gradient in gradients]
+    torch.testing.assert_close(*again)
+
+
 def test_wrong_costs_are_refused_in_one_sentence():
     with pytest.raises(BadInput, match="relation"):
         expected_energy(Grid(2, 3), torch.eye(6), [torch.ones(6, 6)])

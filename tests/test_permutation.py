@@ -36,6 +36,22 @@ def test_reorder_takes_lists_and_vectors():
     assert us.reorder(torch.full((4, 5, 5), 0.2), torch.ones(5)).shape == (4, 5)
 
 
+@pytest.mark.parametrize("features", [1, 3])
+def test_reorder_of_large_permutations_has_the_gradient_of_the_product(features):
+    """From 4 MB on its memory is taken elsewhere; items are shared by the samples."""
+    soft = torch.rand(4, 64, 64, 64, requires_grad=True)
+    items = torch.randn(64, 64, features, requires_grad=True)
+    found, expected = us.reorder(soft, items), soft.mT @ items
+    torch.testing.assert_close(found, expected)
+    weights = torch.randn_like(expected)
+    gradients = [torch.autograd.grad(x, (soft, items), weights, create_graph=True) for x in (found, expected)]
+    for ours, theirs in zip(*gradients, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(torch.autograd.grad(found, soft, weights)[0], gradients[1][0])
+    again = [torch.autograd.grad(g[0].square().sum(), items)[0] for g in gradients]
+    torch.testing.assert_close(*again, rtol=1e-4, atol=1e-3)
+
+
 @given(
     st.integers(2, 40).flatmap(
         lambda n: st.tuples(*(st.lists(st.integers(0, 12), min_size=n, max_size=n) for _ in range(2)))

@@ -13,6 +13,7 @@ from ..compute.threads import in_chunks
 from ..compute.transforms import operator
 from ..errors import BadInput, dense, shown, whole
 from ..shapes import Mask, Order, SoftPermutation
+from .blend import blend
 from .kendall import tau_kernel
 from .precision import in_full_precision, widened
 
@@ -34,9 +35,7 @@ def reorder(soft: SoftPermutation, items: Float[Tensor, "*#batch m *d"]) -> Tens
 @in_full_precision
 def _reorder(soft: Tensor, items: Tensor, one_each: bool) -> Tensor:
     items = items.to(soft.dtype)
-    if one_each:
-        return (items.unsqueeze(-2) @ soft).squeeze(-2)
-    return (items.mT @ soft).mT  # not P^T X: this way round the gradient of P comes out contiguous
+    return blend(soft, items.unsqueeze(-1)).squeeze(-1) if one_each else blend(soft, items)
 
 
 def inverse(order: Order, items: int | None = None) -> Int[Tensor, "*batch items"]:

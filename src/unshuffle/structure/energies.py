@@ -8,11 +8,14 @@ blended items $P^T X$ can be lowered by not deciding. At a hard permutation it i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..compute.memory import empty_like
+from ..compute.transforms import symbolic
 from ..errors import BadInput, number, shown
 from ..operators.permutation import square
 from ..shapes import SoftPermutation
@@ -69,8 +72,49 @@ def utsp_loss(T: SoftPermutation, distances: PairCost, row_weight: float = 20.0,
     number("row_weight", row_weight)
     number("loop_weight", loop_weight)
     (distances,) = pair_costs(Cycle(square(T, "A soft permutation").shape[-1]), distances, 1)
+    learning = T.requires_grad and torch.is_grad_enabled() and not distances.requires_grad and T.numel() > 0
+    if learning and T.shape[-distances.ndim :] == distances.shape and not symbolic(T, distances):
+        return TourLoss.apply(T, distances, row_weight, loop_weight)  # pyright: ignore[reportReturnType]
+    return _utsp_loss(T, distances, row_weight, loop_weight)
+
+
+def _utsp_loss(T: Tensor, distances: Tensor, row_weight: float, loop_weight: float) -> Tensor:
     length = (T * (distances @ T.roll(-1, dims=-1))).sum((-2, -1))
     return row_weight * row_sum_penalty(T) + length + loop_weight * self_loop_penalty(T)
+
+
+class TourLoss(torch.autograd.Function):
+    r"""`_utsp_loss` and its gradient in one go, a sample at a time.
+
+    The gradient of the length is $D Q$ rolled to the left plus $D^T Q$ rolled to the right, and its product with Q twice the length: so nothing
+    but the gradient is as large as Q. Autograd would keep and add up a dozen such matrices, each in fresh memory.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, T: Tensor, distances: Tensor, row_weight: float, loop_weight: float) -> Tensor:
+        ctx.weights = (row_weight, loop_weight)
+        gradient = empty_like(T)
+        samples, found = (x.reshape(-1, *distances.shape) for x in (T, gradient))
+        losses = []
+        for Q, G in zip(samples, found, strict=True):
+            after, before = distances @ Q, distances.mT @ Q
+            for part in (after, before) if loop_weight else ():
+                part.add_(Q, alpha=loop_weight)
+            torch.add(after.roll(-1, dims=-1), before.roll(1, dims=-1), out=G)
+            short = 1 - Q.sum(-1, keepdim=True)
+            losses.append((Q * G).sum((-2, -1)) / 2 + row_weight * short.square().sum((-2, -1)))
+            G -= 2 * row_weight * short
+        ctx.save_for_backward(T, distances, gradient)
+        return torch.stack(losses).reshape(T.shape[:-2])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (T, distances, gradient), (grad,) = ctx.saved_tensors, grads
+        if torch.is_grad_enabled():  # a second derivative is wanted
+            with torch.enable_grad():
+                again = _utsp_loss(T, distances, *ctx.weights)
+            return *torch.autograd.grad(again, T, grad, create_graph=True), None, None, None
+        return torch.mul(gradient, grad[..., None, None], out=empty_like(T)), None, None, None
 
 
 def pair_distances(points: Float[Tensor, "*batch n d"]) -> Float[Tensor, "*batch n n"]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import torch
 from torch import Tensor
 
+from ...compute.memory import empty_array
 from ...compute.threads import in_chunks
 from . import one_by_one, packed
 from .lanes import WIDTH
@@ -39,7 +38,7 @@ def forward(
     given = problem(scores, beta, noise)
     batch = len(given.scores)
     M, dtype = samples * batch, given.scores.dtype
-    P = _empty((M, n, n), scores.dtype)
+    P = empty_array((M, n, n), scores.dtype)
     state = State(
         u=np.empty((M, iterations, n), dtype),
         v=np.empty((M, iterations + 1, n), dtype),
@@ -47,6 +46,7 @@ def forward(
         columns=np.empty((M, iterations + 1, n), np.int32),
         used=np.zeros(M, np.int64),
         kind=np.zeros(M, np.int8),
+        first=np.empty((M, n), dtype),
         forbidden=np.zeros(1, np.bool_),
     )
     stop = dtype.type(-1 if tolerance is None else tolerance)
@@ -72,7 +72,7 @@ def backward(
     soft, grad = (t.detach().contiguous().numpy().reshape(-1, n, n) for t in (P, G))
     by_field = wants_beta and is_field(beta)
     outs = Gradients(
-        scores=_empty((shares, batch, n * n), scores.dtype),
+        scores=empty_array((shares, batch, n * n), scores.dtype),
         beta=np.empty((shares if wants_beta and not by_field else 0, batch), soft.dtype),
         field=np.empty((shares if by_field else 0, batch, n * n), soft.dtype),
         filled=np.zeros((shares, batch), np.bool_),
@@ -111,13 +111,6 @@ def problem(scores: Tensor, beta: Tensor | None, noise: Noise) -> Problem:
         each = own.expand(batch).contiguous().numpy().reshape(-1)
     stream = tuple(np.uint32(word) for word in (*noise.key, noise.first, noise.total or count))
     return Problem(_flat(scores, n), each, field, real(noise.scale), stream)
-
-
-def _empty(shape: tuple[int, ...], dtype: torch.dtype) -> np.ndarray:
-    """Memory for a result. From 4 MB on numpy asks for huge pages and torch does not; below, torch's allocator is quicker."""
-    if math.prod(shape) * dtype.itemsize < 2**22:
-        return torch.empty(shape, dtype=dtype).numpy()
-    return np.empty(shape, np.float32 if dtype == torch.float32 else np.float64)
 
 
 def _flat(matrices: Tensor, n: int) -> np.ndarray:

@@ -36,13 +36,17 @@ def _strengthen(best, row, top):
 
 @njit
 def forward(given, tolerance, soft, state, limits, low, high):
-    """Matrices low..high-1 of ``soft`` (samples * batch, n, n), except those that are done already."""
-    n, T = soft.shape[1], state.u.shape[1]
+    """Jobs low..high-1, each one of the matrices ``soft`` (samples * batch, n, n), except those that are done already."""
+    batch, n, T = given.scores.shape[0], soft.shape[1], state.u.shape[1]
+    samples = soft.shape[0] // batch
     # one allocation each: two views of one are taken to overlap, and the loops over them stay scalar
     totals, sums = np.empty(n, soft.dtype), np.empty(n + 8, soft.dtype)
     L = np.empty((0, n), soft.dtype)  # made when it is needed
     words = new_words(n)
-    for m in range(low, high):
+    for job in range(low, high):
+        m = (
+            job % samples * batch + job // samples
+        )  # the samples one after the other, while scores and field are in cache
         if state.kind[m]:
             continue
         K = soft[m]

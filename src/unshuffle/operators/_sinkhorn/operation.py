@@ -22,9 +22,9 @@ from .in_torch import perturbed, plain_sinkhorn
 from .noise import Noise
 
 STREAM = "float noise, int first, int total"
-STATE = "Tensor u, Tensor v, Tensor rows, Tensor columns, Tensor used, Tensor kind"
+STATE = "Tensor u, Tensor v, Tensor rows, Tensor columns, Tensor used, Tensor kind, Tensor start"
 Call = Callable[..., Any]
-State = tuple[Tensor, ...]  # u, v, rows, columns, used, kind, as `kernel.State` has them
+State = tuple[Tensor, ...]  # u, v, rows, columns, used, kind, first, as `kernel.State` has them
 
 
 def through_operation(
@@ -53,13 +53,14 @@ def forward(
     draws, state = solved(scores, beta, samples or 1, _noise(key, noise, first, total), iterations, tolerance)
     _clear(state)
     soft = draws[0] if samples is None else draws
-    return soft, *(torch.from_numpy(part) for part in state[:6])
+    return soft, *(torch.from_numpy(part) for part in state[:7])
 
 
 def _clear(state: kernel.State) -> None:
     """Zero where the kernel left memory as it found it: the outputs of an operator are a function of its inputs."""
-    still = state.kind != kernel.MOVED
+    still, packed = state.kind != kernel.MOVED, state.kind == kernel.PACKED
     state.rows[still], state.columns[still] = 0, 0
+    state.u[packed], state.v[packed], state.first[~packed] = 0, 0, 0
     idle = np.arange(state.u.shape[1]) >= state.used[:, None]
     for vectors in (state.u, state.v[:, :-1], state.rows, state.columns[:, :-1]):
         vectors[idle] = 0
@@ -70,8 +71,8 @@ def _empty_forward(
     iterations: int, tolerance: float | None,
 ) -> State:  # fmt: skip
     n, count = scores.shape[-1], (samples or 1) * math.prod(scores.shape[:-2])
-    shapes = ((count, iterations, n), (count, iterations + 1, n)) * 2 + ((count,), (count,))
-    types = (scores.dtype,) * 2 + (torch.int32,) * 2 + (torch.int64, torch.int8)
+    shapes = ((count, iterations, n), (count, iterations + 1, n)) * 2 + ((count,), (count,), (count, n))
+    types = (scores.dtype,) * 2 + (torch.int32,) * 2 + (torch.int64, torch.int8, scores.dtype)
     state = (scores.new_empty(shape, dtype=dtype) for shape, dtype in zip(shapes, types, strict=True))
     return scores.new_empty(scores.shape if samples is None else (samples, *scores.shape)), *state
 
@@ -98,11 +99,11 @@ def _gradients(call: Call, ctx: Any, grad: Tensor | None, *_: object) -> tuple[T
 
 def backward(
     scores: Tensor, beta: Tensor | None, key: Tensor, soft: Tensor, grad: Tensor,
-    u: Tensor, v: Tensor, rows: Tensor, columns: Tensor, used: Tensor, kind: Tensor,
+    u: Tensor, v: Tensor, rows: Tensor, columns: Tensor, used: Tensor, kind: Tensor, start: Tensor,
     noise: float, first: int, total: int, tolerance: float | None, wants_beta: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The gradients by scores and by beta (nothing, if it is not wanted)."""
-    arrays = (part.detach().contiguous().numpy() for part in (u, v, rows, columns, used, kind))
+    arrays = (part.detach().contiguous().numpy() for part in (u, v, rows, columns, used, kind, start))
     state = kernel.State(*arrays, forbidden=NOTHING)
     draws, grads = (x.reshape(-1, *scores.shape) for x in (soft, grad))
     stream = _noise(key, noise, first, total)
@@ -115,7 +116,7 @@ NOTHING: Any = torch.zeros(1, dtype=torch.bool).numpy()
 
 def _empty_backward(
     scores: Tensor, beta: Tensor | None, key: Tensor, soft: Tensor, grad: Tensor,
-    u: Tensor, v: Tensor, rows: Tensor, columns: Tensor, used: Tensor, kind: Tensor,
+    u: Tensor, v: Tensor, rows: Tensor, columns: Tensor, used: Tensor, kind: Tensor, start: Tensor,
     noise: float, first: int, total: int, tolerance: float | None, wants_beta: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     empty = scores.new_empty(0) if beta is None or not wants_beta else scores.new_empty(beta.shape)
@@ -123,7 +124,7 @@ def _empty_backward(
 
 
 def _keep_again(ctx: Any, inputs: tuple[Any, ...], output: State) -> None:
-    scores, beta, key, soft, grad, u, _, _, _, used, _, *ctx.settings = inputs
+    scores, beta, key, soft, grad, u, _, _, _, used, _, _, *ctx.settings = inputs
     ctx.iterations, ctx.samples = u.shape[1], len(soft) if soft.ndim > scores.ndim else None
     ctx.save_for_backward(scores, beta, key, grad, used)
 
@@ -146,7 +147,7 @@ def _second(ctx: Any, by_scores: Tensor, by_beta: Tensor) -> tuple[Tensor | None
     to_grad, to_scores, *to_beta = torch.func.vjp(gradients, grad, *inputs)[1](against)
     if beta is not None and not wants_beta and ctx.needs_input_grad[1]:
         raise RuntimeError("A second derivative by beta needs the first one: ask for both.")
-    return to_scores, to_beta[0] if wants_beta else None, None, None, to_grad, *(None,) * 11
+    return to_scores, to_beta[0] if wants_beta else None, None, None, to_grad, *(None,) * 12
 
 
 # --- vmap: one more dimension of the batch, but with noise one matrix after the other, so that all have the same ------
@@ -180,14 +181,14 @@ def _forward_over(call: Call, info: Any, dims: tuple[Any, ...], *arguments: Any)
     beta = _aligned(_in_front(beta, dims[1], size), scores.ndim)
     soft, *state = call(scores, beta, key, samples, noise, *rest)
     apart = (part.reshape(samples or 1, size, -1, *part.shape[1:]).transpose(0, 1).flatten(1, 2) for part in state)
-    return (soft, *apart), (0 if samples is None else 1, *(0,) * 6)
+    return (soft, *apart), (0 if samples is None else 1, *(0,) * 7)
 
 
 def _backward_over(call: Call, info: Any, dims: tuple[Any, ...], *arguments: Any) -> tuple[Any, Any]:
-    size, noise = info.batch_size, arguments[11]
+    size, noise = info.batch_size, arguments[12]
     if noise or dims[5] is None:  # or all have one state
         return _one_by_one(call, size, dims, arguments)
-    fronts = [_in_front(x, dim, size) for x, dim in zip(arguments[:11], dims[:11], strict=True)]
+    fronts = [_in_front(x, dim, size) for x, dim in zip(arguments[:12], dims[:12], strict=True)]
     scores, beta, _, soft, grad, *state = fronts
     own = None if beta is None else beta.shape
     beta, key = _aligned(beta, scores.ndim), arguments[2]
@@ -196,7 +197,7 @@ def _backward_over(call: Call, info: Any, dims: tuple[Any, ...], *arguments: Any
         soft, grad = soft.transpose(0, 1), grad.transpose(0, 1)
     # as the forward pass had them: samples, then vmap, then the batch
     joined = (part.reshape(size, samples or 1, -1, *part.shape[2:]).transpose(0, 1).flatten(0, 2) for part in state)
-    to_scores, to_beta = call(scores, beta, key, soft, grad, *joined, *arguments[11:])
+    to_scores, to_beta = call(scores, beta, key, soft, grad, *joined, *arguments[12:])
     return (to_scores, to_beta.reshape(own) if to_beta.numel() else to_beta), (0, 0 if to_beta.numel() else None)
 
 
@@ -207,7 +208,7 @@ _forward = torch.library.custom_op(
     forward,
     mutates_args=(),
     schema=f"(Tensor scores, Tensor? beta, Tensor key, int? samples, {STREAM}, int iterations, float? tolerance)"
-    " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+    " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
 )
 _backward = torch.library.custom_op(
     "unshuffle::sinkhorn_backward",

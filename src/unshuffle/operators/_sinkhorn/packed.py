@@ -73,20 +73,24 @@ class Square:
 
 @intrinsic(prefer_literal=True)
 def packed_iterations(typing, X, n, u, v, iterations, memory, seen):
-    """u_t = 1 / (X v_{t-1}), v_t = 1 / (X^T u_t) for all t, v_0 given; seen: least and largest of all X v and all X^T u, 8 each."""
+    """u_t = 1 / (X v_{t-1}), v_t = 1 / (X^T u_t) for all t, v_0 given.
+
+    seen: least and largest of all X v and all X^T u, 8 each; None if nobody asks.
+    """
+    noted = not isinstance(seen, types.NoneType)
 
     def generate(context, builder, signature, arguments):
         emit = Emit(context, builder, X.dtype)
         size = Square(emit, n, arguments[1])
-        x, us, vs, room, out = (emit.data(X, arguments[k]) for k in (0, 2, 3, 5, 6))
+        x, us, vs, room = (emit.data(X, arguments[k]) for k in (0, 2, 3, 5))
         sums, start = Cells(emit, size.n, room), Cells(emit, size.n, builder.gep(room, [size.width]))
         one = ir.Constant(emit.vector, [1.0] * WIDTH)
-        extremes_ = [cgutils.alloca_once(builder, emit.vector) for _ in range(4)]
+        extremes_ = [cgutils.alloca_once(builder, emit.vector) for _ in range(4 if noted else 0)]
         for place in extremes_:
             builder.store(one, place)
 
-        def note(value, low, high):
-            for sign, place in (("<", low), (">", high)):
+        def note(value, k):
+            for sign, place in zip("<>", extremes_[2 * k : 2 * k + 2], strict=False):
                 best = builder.load(place)
                 builder.store(builder.select(builder.fcmp_ordered(sign, value, best), value, best), place)
 
@@ -103,7 +107,7 @@ def packed_iterations(typing, X, n, u, v, iterations, memory, seen):
 
                 size.each(dot)
                 found = builder.load(total)
-                note(found, extremes_[0], extremes_[1])
+                note(found, 0)
                 w = builder.fdiv(one, found, flags=FLAGS)
                 emit.store(w, us, size.line(loop.index, i))
 
@@ -116,13 +120,13 @@ def packed_iterations(typing, X, n, u, v, iterations, memory, seen):
             after = builder.add(loop.index, emit.number(1))
 
             def column(j):
-                note(sums.get(j), extremes_[2], extremes_[3])
+                note(sums.get(j), 1)
                 start.set(j, builder.fdiv(one, sums.get(j), flags=FLAGS))
                 emit.store(start.get(j), vs, size.line(after, j))
 
             size.each(column)
         for k, place in enumerate(extremes_):
-            emit.store(builder.load(place), out, emit.number(k * WIDTH))
+            emit.store(builder.load(place), emit.data(seen, arguments[6]), emit.number(k * WIDTH))
         return context.get_dummy_value()
 
     return types.void(X, n, u, v, iterations, memory, seen), generate
@@ -130,19 +134,15 @@ def packed_iterations(typing, X, n, u, v, iterations, memory, seen):
 
 @intrinsic(prefer_literal=True)
 def packed_backward(typing, P, G, n, u, v, iterations, memory, D):
-    """D = dloss/dL from P and G = dloss/dP; the recursion and its gradient in one, with $a = u_t/u_T$, $c = v_t/v_T$."""
+    """D = dloss/dL from P and G = dloss/dP; the recursion and its gradient in one, with $u = a$, $v = c$: see `_again`."""
 
     def generate(context, builder, signature, arguments):
         emit = Emit(context, builder, P.dtype)
         b, size, steps = builder, Square(emit, n, arguments[2]), arguments[5]
         soft, grad, us, vs, room, out = (emit.data(P, arguments[k]) for k in (0, 1, 3, 4, 6, 7))
-        over_u, over_v, f, g, s, c, sums = (
-            Cells(emit, size.n, b.gep(room, [b.mul(size.width, emit.number(k))])) for k in range(7)
-        )
-        one, zero = ir.Constant(emit.vector, [1.0] * WIDTH), ir.Constant(emit.vector, None)
+        f, g, s, c, sums = (Cells(emit, size.n, b.gep(room, [b.mul(size.width, emit.number(k))])) for k in range(5))
+        zero = ir.Constant(emit.vector, None)
         last = b.sub(steps, emit.number(1))
-        size.each(lambda i: over_u.set(i, b.fdiv(one, emit.load(us, size.line(last, i), emit.vector), flags=FLAGS)))
-        size.each(lambda j: over_v.set(j, b.fdiv(one, emit.load(vs, size.line(steps, j), emit.vector), flags=FLAGS)))
         size.each(lambda j: g.set(j, zero))
 
         def weigh(i):
@@ -165,9 +165,9 @@ def packed_backward(typing, P, G, n, u, v, iterations, memory, D):
             after = b.add(t, emit.number(1))
 
             def column(j):
-                own = b.fmul(emit.load(vs, size.line(after, j), emit.vector), over_v.get(j), flags=FLAGS)
+                own = emit.load(vs, size.line(after, j), emit.vector)
                 s.set(j, b.fneg(b.fmul(own, g.get(j), flags=FLAGS)))
-                c.set(j, b.fmul(emit.load(vs, size.line(t, j), emit.vector), over_v.get(j), flags=FLAGS))
+                c.set(j, emit.load(vs, size.line(t, j), emit.vector))
                 sums.set(j, zero)
 
             size.each(column)
@@ -180,7 +180,7 @@ def packed_backward(typing, P, G, n, u, v, iterations, memory, D):
                     b.store(emit.multiply_add(e, s.get(j), b.load(total)), total)
 
                 size.each(dot)
-                a = b.fmul(emit.load(us, size.line(t, i), emit.vector), over_u.get(i), flags=FLAGS)
+                a = emit.load(us, size.line(t, i), emit.vector)
                 r = b.fneg(b.fmul(a, emit.multiply_add(a, b.load(total), f.get(i)), flags=FLAGS))
                 f.set(i, zero)
 
@@ -330,14 +330,28 @@ def _iterate(X, n, u, v, room, seen, limits):
         packed_iterations(X, 8, flat_u, flat_v, T, room, seen)
     else:
         packed_iterations(X, n, flat_u, flat_v, T, room, seen)
-    fine = near = True
-    for k in range(WIDTH):
+    fine = near = 0
+    for k in range(WIDTH):  # counted, not decided: so the compiler takes all eight at once
         low_row, high_row, low_column, high_column = seen[k], seen[8 + k], seen[16 + k], seen[24 + k]
-        fine = fine and low_row * low_column > limits[0] and max(high_row, high_column) < limits[1]
-        near = near and high_row / low_row * high_column / low_column < limits[2]
+        fine += (low_row * low_column > limits[0]) & (max(high_row, high_column) < limits[1])
+        near += high_row * high_column < limits[2] * low_row * low_column
+    numbers = 0
     for j in range(u.shape[1]):
-        fine = fine and v[T, j] == v[T, j]
-    return fine and (near or reach(u, v[1:], v[0]) < limits[2])
+        numbers += v[T, j] == v[T, j]
+    return fine == WIDTH and numbers == u.shape[1] and (near == WIDTH or reach(u, v[1:], v[0]) < limits[2])
+
+
+@njit
+def _again(P, n, u, v, room):
+    """u_t / u_T and v_t / v_T, from v_0 / v_T: the iterations on P = u_T K v_T instead of K."""
+    T = u.shape[0]
+    flat_u, flat_v = u.reshape(-1), v.reshape(-1)
+    if n == 4:
+        packed_iterations(P, 4, flat_u, flat_v, T, room, None)
+    elif n == 8:
+        packed_iterations(P, 8, flat_u, flat_v, T, room, None)
+    else:
+        packed_iterations(P, n, flat_u, flat_v, T, room, None)
 
 
 @njit(fastmath={"nnan", "nsz"})
@@ -400,11 +414,10 @@ def forward_packed(given, soft, state, limits, low, high):
         np.empty(n * WIDTH, soft.dtype),
         np.empty(4 * WIDTH, soft.dtype),
     )
-    words = new_words(n)
+    u, v = np.empty((T, n * WIDTH), soft.dtype), np.empty((T + 1, n * WIDTH), soft.dtype)
+    first, words = state.first.reshape(-1), new_words(n)
     for job in range(low, high):
         m = (job // groups) * batch + (job % groups) * WIDTH
-        u = state.u[m : m + WIDTH].reshape(T, n * WIDTH)
-        v = state.v[m : m + WIDTH].reshape(T + 1, n * WIDTH)
         _read(given, m, tmp, X, words)
         if _any_forbidden(X):
             state.forbidden[0] = True
@@ -419,6 +432,8 @@ def forward_packed(given, soft, state, limits, low, high):
         if _iterate(X, n, u, v, room, seen, limits):
             packed_scale(X, n, u[T - 1], v[T])
             packed_into(X, soft[m : m + WIDTH], n * n)
+            for e in range(n * WIDTH):
+                first[m * n + e] = v[0, e] / v[T, e]
             state.used[m : m + WIDTH] = T
             state.kind[m : m + WIDTH] = PACKED
         else:
@@ -440,7 +455,8 @@ def backward_packed(given, soft, grad, state, outs, samples, low, high):
     """Packed groups of jobs low..high-1 = (share of the samples, group)."""
     batch, n, T = given.scores.shape[0], soft.shape[1], state.u.shape[1]
     groups, shares = batch // WIDTH, outs.scores.shape[0]
-    room = np.empty(7 * n * WIDTH, soft.dtype)
+    room = np.empty(5 * n * WIDTH, soft.dtype)
+    u, v = np.empty((T, n * WIDTH), soft.dtype), np.empty((T + 1, n * WIDTH), soft.dtype)
     P, G = np.empty(n * n * WIDTH, soft.dtype), np.empty(n * n * WIDTH, soft.dtype)
     D = np.empty(n * n * WIDTH, soft.dtype)
     x, tmp = np.empty(n * n, soft.dtype), np.empty((WIDTH, n * n), soft.dtype)
@@ -454,8 +470,9 @@ def backward_packed(given, soft, grad, state, outs, samples, low, high):
                 continue
             packed_from(soft[m : m + WIDTH], P, n * n)
             packed_from(grad[m : m + WIDTH], G, n * n)
-            u, v = state.u[m : m + WIDTH].reshape(-1), state.v[m : m + WIDTH].reshape(-1)
-            _pull_back(P, G, n, u, v, T, room, D)
+            v[0] = state.first[m : m + WIDTH].reshape(n * WIDTH)
+            _again(P, n, u, v, room)
+            _pull_back(P, G, n, u.reshape(-1), v.reshape(-1), T, room, D)
             at_once = not wanted and not outs.filled[share, b]
             for k in range(WIDTH):
                 at_once = at_once and as_given(given, b + k)

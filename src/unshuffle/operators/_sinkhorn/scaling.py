@@ -27,8 +27,8 @@ UNUSABLE, EASY, PACKED, MOVED = 0, 1, 2, 3  # kinds of matrices: how they were d
 class State(NamedTuple):
     """What the backward pass needs beside the scores and P: 2T vectors for each of M = samples * batch matrices.
 
-    Of an easy matrix, v[-1] is the start $v_0$. Of a moved one, row t stands for u 2^rows and v 2^columns. Of eight packed ones, the
-    numbers of u, (8, T, n), hold (T, n, 8) instead, and those of v, (8, T + 1, n), (T + 1, n, 8) with the start first.
+    Of an easy matrix, v[-1] is the start $v_0$. Of a moved one, row t stands for u 2^rows and v 2^columns. Of packed ones only ``first`` is
+    kept, in (n, 8) for eight of them: with it and P their vectors are found again, which is quicker than to store and to load them.
     """
 
     u: np.ndarray  # (M, T, n)
@@ -37,6 +37,7 @@ class State(NamedTuple):
     columns: np.ndarray  # (M, T + 1, n) int32, of moved matrices only
     used: np.ndarray  # (M,) int64, iterations
     kind: np.ndarray  # (M,) int8
+    first: np.ndarray  # (M, n), v_0 / v_T of packed matrices only
     forbidden: np.ndarray  # (1,) bool: whether any entry was
 
 
