@@ -142,10 +142,12 @@ def test_row_sums_and_the_whole_utsp_loss():
 
 @pytest.mark.parametrize(("row_weight", "loop_weight"), [(20.0, 0.0), (3.0, 0.7)])
 @pytest.mark.parametrize("shape", [(2, 3, 5, 5), (3, 5, 5), (4, 1, 2, 2)])
-def test_the_gradient_of_the_utsp_loss_made_on_the_way(shape, row_weight, loop_weight):
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_the_gradient_of_the_utsp_loss_made_on_the_way(shape, row_weight, loop_weight, symmetric):
     """As autograd through its terms, for several samples of each list; a second derivative too."""
     T = torch.softmax(draw(*shape), dim=-2).requires_grad_()
     D, weights = draw(*shape[-3:], seed=7), draw(*shape[:-2], seed=8)
+    D = D + D.mT if symmetric else D
     length = (T * (D @ T.roll(-1, dims=-1))).sum((-2, -1))
     expected = row_weight * row_sum_penalty(T) + length + loop_weight * self_loop_penalty(T)
     found = utsp_loss(T, D, row_weight, loop_weight)

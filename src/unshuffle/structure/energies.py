@@ -95,12 +95,13 @@ class TourLoss(torch.autograd.Function):
         ctx.weights = (row_weight, loop_weight)
         gradient = empty_like(T)
         samples, found = (x.reshape(-1, *distances.shape) for x in (T, gradient))
-        losses = []
+        losses, back = [], distances.mT
+        ways = (distances,) if torch.equal(distances, back) else (distances, back)
         for Q, G in zip(samples, found, strict=True):
-            after, before = distances @ Q, distances.mT @ Q
-            for part in (after, before) if loop_weight else ():
-                part.add_(Q, alpha=loop_weight)
-            torch.add(after.roll(-1, dims=-1), before.roll(1, dims=-1), out=G)
+            products = [D @ Q for D in ways]
+            for product in products if loop_weight else ():
+                product.add_(Q, alpha=loop_weight)
+            torch.add(products[0].roll(-1, dims=-1), products[-1].roll(1, dims=-1), out=G)
             short = 1 - Q.sum(-1, keepdim=True)
             losses.append((Q * G).sum((-2, -1)) / 2 + row_weight * short.square().sum((-2, -1)))
             G -= 2 * row_weight * short
