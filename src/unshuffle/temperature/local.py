@@ -18,6 +18,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 from jaxtyping import Float
 from torch import Tensor
 
+from ..compute.memory import added
 from ..errors import function, number
 from ..operators.permutation import square
 from .schedules import Number
@@ -41,7 +42,7 @@ class MeanBeta:
     r"""$\beta_{ij} = \tfrac12(\beta_0/s_i + \beta_0/s_j)$: Algorithm 1."""
 
     def __call__(self, s_row: Tensor, s_col: Tensor, max_boost: Number) -> Tensor:
-        return 0.5 / s_row + 0.5 / s_col  # one pass over the matrix: the divisions are on vectors
+        return added(0.5 / s_row, 0.5 / s_col)  # one pass over the matrix: the divisions are on vectors
 
 
 @dataclass(frozen=True)
