@@ -444,11 +444,21 @@ def test_without_its_packages_the_studio_says_what_to_install(monkeypatch, capsy
     assert "pip install 'unshuffle[studio]'" in capsys.readouterr().err
 
 
-def test_tiles_that_were_turned_are_shown_by_their_turns(tmp_path):
+def test_tiles_that_were_turned_or_left_out_are_shown_as_they_were_found(tmp_path):
+    import numpy as np
+
+    from unshuffle.cli.jigsaw import Box
     from unshuffle.studio.scenes import Puzzle
 
-    found = {"order": [1, 0], "turns": [2, 0], "confidence": [1.0, 0.5]}
+    box = Box(np.zeros((5, 4, 4, 3), np.uint8), None, [""] * 5, "", None)  # pyright: ignore[reportArgumentType]
+    scene = Puzzle(box)
+    about = scene.about(tmp_path)
+    assert about["n"] == 5
+    assert about["grid"][0] * about["grid"][1] >= 5
+    found = {"order": [1, -1, 0, 4], "turns": [2, -1, 0, 3], "grid": "2x2", "confidence": [1.0, 0.5, 0, 0, 1.0]}
     (tmp_path / "result.json").write_text(json.dumps(found))
-    assert Puzzle(None).end(tmp_path) == found  # pyright: ignore[reportArgumentType]
-    (tmp_path / "result.json").write_text(json.dumps(found | {"polished": {"order": [0, 1], "turns": [0, 2]}}))
-    assert Puzzle(None).end(tmp_path)["turns"] == [0, 2]  # pyright: ignore[reportArgumentType]
+    assert scene.end(tmp_path) == found | {"grid": [2, 2]}
+    (tmp_path / "result.json").write_text(
+        json.dumps(found | {"polished": {"order": [0, -1, 1, 4], "turns": [0, -1, 2, 3]}})
+    )
+    assert scene.end(tmp_path)["turns"] == [0, -1, 2, 3]

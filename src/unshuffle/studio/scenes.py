@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ..plots import coarser
+from ..plots import coarser, squarest
 
 if TYPE_CHECKING:
     from ..cli.jigsaw import Box
@@ -87,39 +87,43 @@ class Puzzle:
     """Tiles at the mean of the places where they may stand: a heap that spreads out into a picture."""
 
     def __init__(self, box: Box) -> None:
-        self.box = box
+        self.tiles = box.tiles
+        self.rows, self.columns = squarest(len(box.tiles)) if box.grid is None else (box.grid.height, box.grid.width)
 
     def about(self, shown: Path) -> dict[str, Any]:
+        """All tiles on one sheet."""
         from ..readers.pictures import png
         from ..readers.pictures import shown as as_shown
 
-        tiles, grid = as_shown(self.box.tiles.reshape(-1, *self.box.tiles.shape[2:])), self.box.grid
-        n, height, width = self.box.tiles.shape[:3]
-        finer = max(1, math.ceil(width * grid.width / WIDEST))
-        tiles = tiles.reshape(n, height, width, -1)[:, ::finer, ::finer]
-        h, w, columns = tiles.shape[1], tiles.shape[2], math.ceil(math.sqrt(n))
-        sheet = np.zeros((math.ceil(n / columns) * h, columns * w, tiles.shape[3]), np.uint8)
+        n, height, width = self.tiles.shape[:3]
+        finer = max(1, math.ceil(width * self.columns / WIDEST))
+        tiles = as_shown(self.tiles.reshape(-1, *self.tiles.shape[2:])).reshape(n, height, width, -1)[
+            :, ::finer, ::finer
+        ]
+        h, w, across = tiles.shape[1], tiles.shape[2], math.ceil(math.sqrt(n))
+        sheet = np.zeros((math.ceil(n / across) * h, across * w, tiles.shape[3]), np.uint8)
         for k, tile in enumerate(tiles):
-            y, x = divmod(k, columns)
+            y, x = divmod(k, across)
             sheet[y * h : (y + 1) * h, x * w : (x + 1) * w] = tile
         (shown / "0.png").write_bytes(png(sheet))
-        return {"grid": [grid.width, grid.height], "tile": [w, h], "sheet": columns, "n": n}
+        return {"grid": [self.columns, self.rows], "tile": [w, h], "sheet": across, "n": n}
 
     def frame(self, step: Step) -> dict[str, Any]:
         P = soft_of(step)
         if P is None:
             return {}
-        grid = self.box.grid
-        weight = P / np.maximum(P.sum(1, keepdims=True), 1e-12)
-        places = np.arange(P.shape[1])
-        x, y = weight @ (places % grid.width), weight @ (places // grid.width)
-        sure = weight.max(1)
-        return {"soft": seen(P), "x": listed(x, 2), "y": listed(y, 2), "sure": listed(sure, 2)}
+        told: dict[str, Any] = {"soft": seen(P)}
+        if P.shape == (len(self.tiles), self.rows * self.columns):
+            weight, places = P / np.maximum(P.sum(1, keepdims=True), 1e-12), np.arange(P.shape[1])
+            x, y = weight @ (places % self.columns), weight @ (places // self.columns)
+            told |= {"x": listed(x, 2), "y": listed(y, 2), "sure": listed(weight.max(1), 2)}
+        return told
 
     def end(self, results: Path) -> dict[str, Any]:
         said = written(results)
         best = said.get("polished", said)
-        return {"order": best["order"], "turns": best.get("turns"), "confidence": said["confidence"]}
+        grid = [int(side) for side in said["grid"].split("x")]
+        return {"order": best["order"], "turns": best.get("turns"), "grid": grid, "confidence": said["confidence"]}
 
 
 class Strips:

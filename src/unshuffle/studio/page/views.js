@@ -28,23 +28,25 @@ export class PuzzleView {
   }
 
   end(result) {
-    const [across] = this.about.grid, n = this.about.n, x = Array(n).fill(-2), y = Array(n).fill(-2), turn = Array(n).fill(0);
+    // tiles that are left out leave the stage
+    const [across] = result.grid, n = this.about.n, x = Array(n).fill(-2), y = Array(n).fill(-2), turn = Array(n).fill(0);
     result.order.forEach((tile, place) => {
       if (tile < 0) return;
       x[tile] = place % across;
       y[tile] = Math.floor(place / across);
       turn[tile] = result.turns ? result.turns[place] : 0;
     });
-    return { x, y, turn, sure: result.confidence, confidence: result.confidence };
+    return { x, y, turn, grid: result.grid, sure: result.confidence, confidence: result.confidence };
   }
 
   label(result) { return `The picture put together from ${result.order.length} tiles.`; }
 
   paint(canvas, from, to, share, { sure, result }) {
-    const about = this.about, ratio = about ? (about.grid[1] * about.tile[1]) / (about.grid[0] * about.tile[0]) : 0.66;
+    const about = this.about, last = to?.grid ?? from?.grid ?? about?.grid;
+    const ratio = about ? (last[1] * about.tile[1]) / (last[0] * about.tile[0]) : 0.66;
     const { context, width, height } = prepared(canvas, Math.min(1.4, ratio));
     if (!about || !this.sheet) { hint(context, width, height, about ? "…" : "A heap of tiles will be here."); return; }
-    const [across, down] = about.grid, w = width / across, h = height / down, [tw, th] = about.tile;
+    const [across, down] = last, w = width / across, h = height / down, [tw, th] = about.tile;
     const place = (frame, k) => frame?.x ? [frame.x[k], frame.y[k]] : [k % across, Math.floor(k / across)];
     const t = smooth(share), order = [...Array(about.n).keys()];
     const certain = to?.sure ?? from?.sure;

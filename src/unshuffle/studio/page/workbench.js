@@ -221,7 +221,7 @@ export class Workbench {
 
   done(event) {
     this.result = event;
-    const last = this.view.end(event);
+    const last = this.about ? this.view.end(event) : null;
     if (last) this.frames.push({ ...this.lastNumbers(), ...last, final: true });
     this.state = "done";
     this.buttons();
@@ -230,7 +230,7 @@ export class Workbench {
     this.outcome.hidden = false;
     this.view.results?.(event, (file) => address(mine(`jobs/${this.job}/results/${file}`)));
     this.tell(`Done in ${((performance.now() - this.began) / 1000).toFixed(1)} s.`);
-    this.canvas.setAttribute("aria-label", this.view.label(event));
+    if (this.about) this.canvas.setAttribute("aria-label", this.view.label(event));
   }
 
   lastNumbers() {
