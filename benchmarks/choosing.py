@@ -118,7 +118,8 @@ def temperatures(n: int = 40) -> dict[str, tuple[Make, Callable, int]]:
         "fixed, beta 0.5": GumbelSinkhorn(Constant(0.5)),
         "fixed, beta 1": GumbelSinkhorn(Constant(1.0)),
         "fixed, beta 2": GumbelSinkhorn(Constant(2.0)),
-        "entropy, 0.9 to 0.5, noise 0.25": GumbelSinkhorn(EntropyTarget(0.9, 0.5, EPOCHS), noise=0.25),
+        "entropy 0.8 (the default)": GumbelSinkhorn(),
+        "entropy, 0.9 to 0.5": GumbelSinkhorn(EntropyTarget(0.9, 0.5, EPOCHS)),
         "global, 0.66 to 2": GumbelSinkhorn(PAPER),
         "adaptive, boost 0.1": GumbelSinkhorn(PAPER, small),
         "matched scalar, boost 0.1": GumbelSinkhorn(PAPER, MatchedScalar(small)),
@@ -132,6 +133,7 @@ def temperatures(n: int = 40) -> dict[str, tuple[Make, Callable, int]]:
 def relaxations(n: int = 20) -> dict[str, tuple[Make, Callable, int]]:
     makes = {
         "GumbelSinkhorn, 0.66 to 2": scorer(n, GumbelSinkhorn(PAPER)),
+        "GumbelSinkhorn()": scorer(n, GumbelSinkhorn()),
         "GumbelSinkhorn, noise 0.1": scorer(n, GumbelSinkhorn(PAPER, noise=0.1)),
         "Sinkhorn (no noise)": scorer(n, Sinkhorn(PAPER)),
         "StraightThrough(GumbelSinkhorn)": scorer(n, StraightThrough(GumbelSinkhorn(PAPER))),
@@ -141,7 +143,13 @@ def relaxations(n: int = 20) -> dict[str, tuple[Make, Callable, int]]:
         "OT4P, beta 2": scorer(n, OT4P(Constant(2.0))),
     }
     table = {name: (make, monotone_at_all_scales, n) for name, make in makes.items()}
-    for name in ("GumbelSinkhorn, 0.66 to 2", "NeuralSort, beta 1", "NeuralSort as published, beta 1", "OT4P, beta 2"):
+    for name in (
+        "GumbelSinkhorn()",
+        "GumbelSinkhorn, 0.66 to 2",
+        "NeuralSort, beta 1",
+        "NeuralSort as published, beta 1",
+        "OT4P, beta 2",
+    ):
         table[f"{name}; lag 1 only"] = (makes[name], monotone, n)
     return table
 

@@ -314,7 +314,7 @@ RELAXATIONS: dict[str, Callable[[], Any]] = {
     "Sinkhorn": us.Sinkhorn,
     "ColumnSoftmax": us.ColumnSoftmax,
     "OT4P": us.OT4P,
-    "StraightThrough": lambda: us.StraightThrough(us.GumbelSinkhorn()),
+    "StraightThrough": lambda: us.StraightThrough(us.GumbelSinkhorn(us.Constant(1.0))),
     "NeuralSort": us.NeuralSort,
     "SoftSort": us.SoftSort,
 }

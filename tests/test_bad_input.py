@@ -373,7 +373,9 @@ def test_not_a_number(setting):
         if not fine:
             one_sentence(lambda value=value: call(value))
     if (
-        not setting.endswith(("tolerance", "clip", "logit_limit", "predict, noise", "Sinkhorn, epoch"))
+        not setting.endswith(
+            ("tolerance", "clip", "logit_limit", "predict, noise", "Sinkhorn, noise", "Sinkhorn, epoch")
+        )
         and setting not in SECONDS
     ):
         one_sentence(lambda: call(None))  # elsewhere nothing means something

@@ -56,13 +56,15 @@ def test_noise_stands_apart_from_sharpness():
     """a S + sigma g, whatever the scale of S: the noise in logits is sigma, not a sigma."""
     scores = torch.randn(4, 12, 12)
     relax = us.GumbelSinkhorn(TARGET, noise=0.25)
-    P = relax(scores, epoch=3, generator=torch.Generator().manual_seed(1))
+    relax(scores, epoch=3)
     a = relax.sharpness.log_a.exp()
+    P = relax(scores, epoch=3, generator=torch.Generator().manual_seed(1))
     g = (us.gumbel_sinkhorn(torch.zeros(4, 12, 12), iterations=1, generator=torch.Generator().manual_seed(1))).log()
     expected = us.sinkhorn(a * scores + 0.25 * g)  # g up to row and column terms, which Sinkhorn from uniform removes
     assert torch.equal(us.assign(P.log()), us.assign(expected.log()))
     for scale in (1e-3, 1e3):
         other = us.GumbelSinkhorn(TARGET, noise=0.25)
+        other(scale * scores, epoch=3)
         Q = other(scale * scores, epoch=3, generator=torch.Generator().manual_seed(1))
         assert torch.allclose(P, Q, atol=1e-3)
 
@@ -72,7 +74,7 @@ def test_it_is_led_slowly_and_only_in_training():
     relax = us.GumbelSinkhorn(us.Sinkhorn(us.EntropyTarget(0.5, 0.5, epochs=1)).schedule, noise=0.1)
     before = relax.eval()(scores)
     assert float(us.entropy(before).mean()) == pytest.approx(0.5, abs=0.03)  # untrained, it meets the target at once
-    assert not relax.sharpness.begun
+    assert relax.sharpness.log_a.isnan()
     relax.train()
     relax(scores)
     first = float(relax.sharpness.log_a)
@@ -100,11 +102,24 @@ def test_where_it_stands_is_saved_with_the_model():
     again.load_state_dict(model.state_dict())
     for other in (again, copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert torch.equal(other.eval()(scores), model.eval()(scores))
-    assert not us.GumbelSinkhorn().state_dict()
+    assert not us.GumbelSinkhorn(us.Constant(1.0)).state_dict()
     lead = model[1].sharpness
     assert isinstance(lead, Sharpness)
     lead.reset()
-    assert not lead.begun
+    assert lead.log_a.isnan()
+
+
+def test_without_arguments_it_is_led_and_needs_no_epoch():
+    plain = us.GumbelSinkhorn()
+    assert plain == us.GumbelSinkhorn(us.EntropyTarget(0.8, 0.8, epochs=1), noise=0.25)
+    assert us.GumbelSinkhorn(us.Constant(2.0)).noise == 1.0
+    assert us.Sinkhorn().schedule == us.Constant(1.0)
+    scores, told = 50 * torch.randn(40, 20, 20), us.GumbelSinkhorn()
+    for step in range(200):
+        us.set_epoch(told, step)
+        P, Q = (relax(scores, generator=torch.Generator().manual_seed(step)) for relax in (plain, told))
+        assert torch.equal(P, Q)
+    assert row_entropy(plain.sharpness.log_a.exp(), scores) == pytest.approx(0.8, abs=0.01)
 
 
 def test_others_refuse_it_in_one_sentence():
@@ -123,11 +138,11 @@ def test_sorting_is_learned_at_any_scale_of_the_scores(scale):
             nn.init.xavier_normal_(layer.weight)
             nn.init.zeros_(layer.bias)
     adam = torch.optim.Adam(network.parameters(), 5e-3)
-    relax = us.GumbelSinkhorn(us.EntropyTarget(0.9, 0.5, epochs=steps), noise=0.25)
+    relax = us.GumbelSinkhorn()
     generator = torch.Generator().manual_seed(3)
-    for step in range(steps):
+    for _ in range(steps):
         items = 10 + torch.rand(32, n, 1)
-        P = relax(scale * network(items.mT).mT, epoch=step, samples=3, generator=generator)
+        P = relax(scale * network(items.mT).mT, samples=3, generator=generator)
         loss = us.losses.monotone(us.reorder(P, items.expand(3, 32, n, 1))).mean()
         adam.zero_grad()
         loss.backward()

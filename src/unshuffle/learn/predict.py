@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from .. import plots
 from ..errors import BadInput, number, shown, whole
 from ..operators.permutation import inverse
-from ..relaxations.gumbel_sinkhorn import GumbelSinkhorn
+from ..relaxations.gumbel_sinkhorn import Sinkhorn
 from ..relaxations.protocol import Relaxation
 from .batches import as_items, items_and_mask
 from .modes import modes_kept
@@ -78,7 +78,7 @@ def predict(
         number("noise", noise, least=0)
     if not bool(torch.isfinite(items).all()):
         raise BadInput("The items hold a NaN or an infinity; a network cannot order those.")
-    relax = GumbelSinkhorn() if relax is None else relax
+    relax = Sinkhorn() if relax is None else relax
     if not isinstance(relax, Relaxation):
         raise BadInput(f"relax must be a relaxation such as us.GumbelSinkhorn(), not {shown(relax)}.")
     if allowed is not None and not (

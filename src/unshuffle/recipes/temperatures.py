@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TypedDict
 
 from ..errors import BadInput
-from ..temperature.entropy import EntropyTarget
+from ..temperature.entropy import QUIET, EntropyTarget
 from ..temperature.local import Controller, LocalTemperature, MatchedScalar
 from ..temperature.schedules import Anneal, Constant, Schedule
 
-# of rows over the training, and noise in logits: the same in every task, and chosen on none of what is reported
-FIRST, LAST, QUIET = 0.9, 0.5, 0.25
+FIRST, LAST = 0.9, 0.5  # entropy: the same in every task, and chosen on none of what is reported
 
 
 class Tempered(TypedDict):

@@ -16,29 +16,33 @@ from ..operators.permutation import square
 from ..operators.precision import widened
 from ..operators.sinkhorn import sinkhorn
 from ..shapes import Scores
-from ..temperature.entropy import EntropyTarget, Sharpness
+from ..temperature.entropy import QUIET, STEADY, EntropyTarget, Sharpness
 from ..temperature.local import Controller
 from ..temperature.report import FieldReport, diagnose
+from ..temperature.schedules import UNIT, Schedule
 from .layer import Draw, Scheduled
 from .protocol import MaskOrNone, Number, Orders, SoftPermutations, with_samples
 
 
 @dataclass(eq=False)
 class GumbelSinkhorn(Scheduled):
-    r"""$P = \mathrm{Sinkhorn}(\beta \odot (S + g))$ with Gumbel noise g, one fresh draw per sample.
+    r"""Soft permutations with Gumbel noise g, one fresh draw per sample.
 
-    `schedule` gives the base $\beta_0$ by epoch; `local` (from epoch `adapt_from` on) makes it a field. Without noise
+    By default, or with another `EntropyTarget`: $P = \mathrm{Sinkhorn}(a S + \sigma g)$. The sharpness a is led by the entropy of the rows,
+    a step a call in training, so the scale of the scores does not matter; no gradient goes through a. The noise $\sigma$ is in
+    units of logits, 1/4 unless given. The default target is the same at every epoch: a loop need not tell which one it is.
+
+    With a schedule of inverse temperatures: $P = \mathrm{Sinkhorn}(\beta \odot (S + g))$, the paper's Algorithm 1. The schedule gives the
+    base $\beta_0$ by epoch; `local` (from epoch `adapt_from` on) makes it a field; the noise is 1 unless given. Without noise
     (`noise=0`, `Sinkhorn`, or in evaluation) the temperature still applies; in the paper's code it silently does not.
-
-    With an `EntropyTarget` as the schedule, $P = \mathrm{Sinkhorn}(a S + \sigma g)$: the noise $\sigma$ is in units of logits, and the
-    sharpness a is led by the entropy of the rows, a step a call in training. No gradient goes through a.
     """
 
     takes_entropy: ClassVar[bool] = True
 
+    schedule: Schedule = STEADY
     local: Controller | None = None
     iterations: int = 10
-    noise: Number = 1.0
+    noise: Number | None = None
     adapt_from: int = 0
 
     def __post_init__(self) -> None:
@@ -47,16 +51,27 @@ class GumbelSinkhorn(Scheduled):
             function("local", self.local, "us.LocalTemperature()")
         whole("iterations", self.iterations, 1)
         whole("adapt_from", self.adapt_from, 0)
+        led = isinstance(self.schedule, EntropyTarget)
+        if self.noise is None:
+            self.__dict__["noise"] = QUIET if led else 1.0
         number("noise", self.noise, least=0)
-        if isinstance(self.schedule, EntropyTarget):
+        if led:
             self.sharpness = Sharpness()
 
     def relaxed(self, scores: Scores, allowed: MaskOrNone, draw: Draw) -> SoftPermutations:
-        noise, beta = self.noise if self.training else 0.0, draw.beta
-        if isinstance(self.schedule, EntropyTarget):
-            a = self.sharpness(scores, draw.beta, self.iterations, allowed)
-            # sigma (S a / sigma + g) is a S + sigma g
-            scores, beta, noise = (scores * (a / noise), noise, 1.0) if noise else (scores * a, 1.0, 0.0)
+        noise = (self.noise or 0.0) if self.training else 0.0
+        if not isinstance(self.schedule, EntropyTarget):
+            return self._soft(scores, draw.beta, noise, allowed, draw)
+        a = self.sharpness(square(scores), draw.beta, self.iterations, allowed)
+        # sigma (S a / sigma + g) is a S + sigma g
+        given = (scores * (a / noise), noise, 1.0) if noise else (scores * a, 1.0, 0.0)
+        P = self._soft(*given, allowed, draw)
+        self.sharpness.lead(scores, draw.beta, self.iterations, allowed)
+        return P
+
+    def _soft(
+        self, scores: Scores, beta: Number | Tensor, noise: Number, allowed: MaskOrNone, draw: Draw
+    ) -> SoftPermutations:
         return gumbel_sinkhorn(
             scores,
             beta=beta,
@@ -86,7 +101,8 @@ class GumbelSinkhorn(Scheduled):
 class Sinkhorn(GumbelSinkhorn):
     r"""$P = \mathrm{Sinkhorn}(\beta \odot S)$: Gumbel-Sinkhorn that draws nothing."""
 
-    noise: Number = field(default=0.0, init=False, repr=False)
+    schedule: Schedule = UNIT
+    noise: Number | None = field(default=0.0, init=False, repr=False)
 
 
 @dataclass(eq=False)

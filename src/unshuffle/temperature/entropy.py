@@ -13,22 +13,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from ..compute.transforms import in_transform
 from ..errors import BadInput, function, number, whole
 from ..operators.assignment import masked
 from ..operators.entropies import row_and_column_entropies
-from ..operators.permutation import entropy
+from ..operators.permutation import entropy, square
 from ..operators.sinkhorn import sinkhorn
 from ..shapes import Scores
 from .schedules import LinearInBeta, Number, share_of
 from .signals import Allowed
 
 ROWS = 200  # of a batch that are looked at: the mean entropy of a few matrices tells that of all
+QUIET = 0.25  # noise in logits, where none is given
 RATE = 0.3  # of log a, per unit of entropy and step
 UNDECIDED = 0.999  # entropy to begin with
 STEPS = 10  # of the search at most; it gains a factor of some three a step
@@ -60,48 +61,70 @@ class EntropyTarget:
         return self.shape(self.start, self.end, share_of(epoch, self.epochs))
 
 
+STEADY = EntropyTarget(0.8, 0.8, epochs=1)  # the lead is slow, so this anneals too, and needs no epochs
+
+
 class Sharpness(nn.Module):
     """The a of a layer: where it stands is the only state of a relaxation, and is saved with the model."""
 
-    log_a: Tensor
+    log_a: Tensor  # NaN before any training
 
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("log_a", torch.tensor(math.nan))
-        self.begun = False
 
     def reset(self) -> None:
         """Forget where it stood: the next step begins undecided."""
-        self.begun = False
         self.log_a.fill_(math.nan)
 
+    @torch.no_grad()
     def forward(
         self, scores: Scores, target: Number | Tensor, iterations: int, allowed: Allowed | None = None
     ) -> Float[Tensor, ""]:
-        """a for these scores, after one step towards the target if this is training."""
-        if self.training:
-            self._step(*some(scores.detach(), allowed), target, iterations)
-        return self.at(scores, target, iterations, allowed)
+        """a as it stands. Before any training, where that begins; in evaluation, what meets the target."""
+        if not self.training or _in_vmap(scores):
+            return self.at(scores, target, iterations, allowed)
+        return self._log_a(*some(scores, allowed)).exp().to(scores.dtype)
+
+    @torch.no_grad()
+    def lead(self, scores: Scores, target: Number | Tensor, iterations: int, allowed: Allowed | None = None) -> None:
+        """In training, one step towards the target, for the next call: processes that share a batch have the same a until then,
+        and get the next one from the first of them, as all buffers."""
+        if not self.training or _in_vmap(scores):
+            return
+        few, open_few = some(scores, allowed)
+        log_a = self._log_a(few, open_few)
+        soft = sinkhorn(log_a.exp().to(few) * few, iterations, open_few)
+        entropies, _ = row_and_column_entropies(soft, open_few)
+        self.log_a.copy_(log_a + RATE * (entropies.mean() - target))
+
+    def _log_a(self, few: Scores, allowed: Allowed | None) -> Tensor:
+        return torch.where(self.log_a.isnan(), undecided(few, allowed).to(self.log_a), self.log_a)
 
     @torch.no_grad()
     def at(
         self, scores: Scores, target: Number | Tensor, iterations: int, allowed: Allowed | None = None
     ) -> Float[Tensor, ""]:
         """a as it stands; before any training, the one that meets the target."""
-        a = self.log_a.exp() if self.begun else sharpness(scores, target, iterations, allowed)
-        return a.to(scores.dtype)
+        if torch.compiler.is_compiling():
+            found = sharpness(scores, target, iterations, allowed)
+            return torch.where(self.log_a.isnan(), found, self.log_a.exp().to(scores.dtype))
+        if bool(self.log_a.isnan()):
+            return sharpness(scores, target, iterations, allowed)
+        return self.log_a.exp().to(scores.dtype)
 
-    @torch.no_grad()
-    def _step(self, few: Scores, allowed: Allowed | None, target: Number | Tensor, iterations: int) -> None:
-        if not self.begun:
-            self.log_a.copy_(sharpness(few, UNDECIDED, iterations, allowed).log())
-            self.begun = True
-        soft = sinkhorn(self.log_a.exp().to(few) * few, iterations, allowed)
-        self.log_a += RATE * (row_and_column_entropies(soft, allowed)[0].mean() - target)
 
-    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        super()._load_from_state_dict(state_dict, prefix, *rest)
-        self.begun = not bool(self.log_a.isnan())
+def _in_vmap(scores: Tensor) -> bool:
+    """Where nothing outside can be changed."""
+    return not torch.compiler.is_compiling() and in_transform(scores)
+
+
+@torch.no_grad()
+def undecided(scores: Float[Tensor, "batch n n"], allowed: Allowed | None = None) -> Float[Tensor, ""]:
+    r"""log a at which rows are all but uniform: small logits of variance v lower a row's entropy by v/2."""
+    choices = scores.shape[-1] if allowed is None else allowed.sum(-1).to(scores.dtype).mean()
+    most = torch.as_tensor(choices).to(scores).clamp_min(2.0).log()
+    return 0.5 * (2 * (1 - UNDECIDED) * most).log() - _spread(scores, allowed).log()
 
 
 @torch.no_grad()
@@ -113,7 +136,7 @@ def sharpness(
     The entropy falls as a grows, so the root is bracketed and searched by regula falsi (Illinois) in log a. Where no a
     reaches the target (ties that stay undecided, or nothing to decide), the nearest end of the bracket is taken.
     """
-    few, open_few = some(scores.detach(), allowed)
+    few, open_few = some(scores, allowed)
     unit = _spread(few, open_few)
     low, high = few.new_tensor(FLATTEST), few.new_tensor(SHARPEST)
     over = few.new_tensor(1.0) - target  # excess of the entropy at the ends: at the flat one it is 1
@@ -124,7 +147,7 @@ def sharpness(
         middle = middle.clamp(low + 0.05 * (high - low), high - 0.05 * (high - low))
         soft = sinkhorn((middle.exp() / unit) * few, iterations, open_few)
         excess = entropy(soft, -1, open_few).mean() - target
-        if not torch.compiler.is_compiling() and abs(float(excess)) < CLOSE:
+        if not (torch.compiler.is_compiling() or in_transform(few)) and abs(float(excess)) < CLOSE:
             break
         flat = excess > 0
         # an end that stays for a second time counts half from then on
@@ -135,6 +158,7 @@ def sharpness(
 
 def some(scores: Tensor, allowed: Allowed | None) -> tuple[Tensor, Allowed | None]:
     """A few matrices, spread over the batch, and their masks."""
+    masked(square(scores), allowed)  # fails in one sentence
     n = scores.shape[-1]
     flat = scores.reshape(-1, n, n)
     step = max(1, len(flat) // math.ceil(ROWS / n))
@@ -144,9 +168,11 @@ def some(scores: Tensor, allowed: Allowed | None) -> tuple[Tensor, Allowed | Non
 
 
 def _spread(scores: Tensor, allowed: Allowed | None) -> Tensor:
-    """The root mean square of the scores about the mean of their row, over the allowed entries."""
+    """The root mean square of the allowed scores, without a term per row and one per column: Sinkhorn forgets those."""
     there = masked(scores, allowed) > -torch.inf
-    values, count = scores.masked_fill(~there, 0.0), there.sum(-1, keepdim=True).clamp_min(1)
-    centred = (values - values.sum(-1, keepdim=True) / count).masked_fill(~there, 0.0)
+    values = scores.masked_fill(~there, 0.0)
     rounding = torch.finfo(scores.dtype).eps * values.abs().amax() + torch.finfo(scores.dtype).tiny ** 0.5
-    return (centred.square().sum() / there.sum().clamp_min(1)).sqrt().maximum(rounding)
+    for side in (-1, -2):
+        count = there.sum(side, keepdim=True).clamp_min(1)
+        values = (values - values.sum(side, keepdim=True) / count).masked_fill(~there, 0.0)
+    return (values.square().sum() / there.sum().clamp_min(1)).sqrt().maximum(rounding)
