@@ -83,6 +83,11 @@ def told(name: str, scores: list[Score], rest: str = "") -> dict[str, float]:
     return {"right": right, "joins": joins, "least": least, "sure": claimed, "sure and right": kept}
 
 
+def keep(result: dict[str, dict[str, float]], out: Path) -> None:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(result, indent=1) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path)
@@ -95,17 +100,18 @@ def main() -> None:
     for count in (10, 20, 30):
         name = f"text, {count} clean strips"
         result[name] = told(name, [score(columns(sheet, count), k) for k, sheet in enumerate(pages)])
+        keep(result, arguments.out)
     for degrees in (0.0, 0.5, 1.0, 2.0):
         name = f"text, 20 strips on a lid, {degrees:g} degrees"
         result[name] = told(name, [score(tilted(columns(sheet, 20), degrees, k), k) for k, sheet in enumerate(pages)])
+        keep(result, arguments.out)
     if arguments.data is not None:
         photos = [np.asarray(Image.open(f).convert("RGB")) for f in sorted((arguments.data / "photos").glob("*.jpg"))]
         other = sum(as_jigsaw(photo, 20, k) for k, photo in enumerate(photos))
         scores = [score(columns(photo, 20), k) for k, photo in enumerate(photos)]
         result["photos, 20 clean strips"] = told("photos, 20 clean strips", scores, f"   (jigsaw solver: {other})")
         result["photos, 20 clean strips"]["jigsaw solver"] = other
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(result, indent=1) + "\n")
+        keep(result, arguments.out)
 
 
 if __name__ == "__main__":
