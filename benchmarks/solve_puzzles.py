@@ -1,9 +1,11 @@
-"""Puzzles as people have them, against their bars: tiles that are turned.
+"""Puzzles as people have them: tiles that are turned, missing, of other pictures; the size known or not.
 
-    python benchmarks/solve_puzzles.py --data FOLDER [--only "turned 432,turned 12x9"] [--stride 2,0]
+    python benchmarks/solve_puzzles.py --data FOLDER [--only "turned 432" --only "turned 12x9"] [--stride 2,0]
 
 ``FOLDER`` holds `photos/` and `jigsaw_432/`. Pictures are cut here, so the truth is known. A turned picture is compared with the
-truth in the whole turn that fits best; "up to identical" takes tiles with the same pixels, turned or not, for each other.
+truth in the whole turn that fits best; "up to identical" takes tiles with the same pixels, turned or not, for each other. Of piles,
+"neighbour" counts the true seams of which both tiles came, "in place" the tiles that came and belong, "precision" and "recall" the
+tiles left out (one in ten is of the picture seven files on).
 Seconds are those of reassembling (comparing, annealing, mending), on the threads of torch.
 """
 
@@ -24,7 +26,8 @@ from unshuffle.operators.permutation import inverse
 from unshuffle.readers.pictures import read_picture
 from unshuffle.structure.layouts import Grid
 from unshuffle.tasks.jigsaw import as_float, cut, identical
-from unshuffle.tasks.turned import reassemble_turned, turned_scores, whole_turned
+from unshuffle.tasks.piles import reassemble_pile
+from unshuffle.tasks.turned import turned_scores, whole_turned
 
 LEFT_OUT = ("abstract-spiral", "valley-midnight", "waves-midnight", "saturnian-profile", "Fossa", "Infinite-Sea", "Painting-Colors", "analogpattern", "umang")  # fmt: skip
 """As in `solve_jigsaw`: named before anything was solved."""
@@ -48,7 +51,7 @@ def turned(path: Path, columns: int, rows: int, seed: int) -> dict[str, float]:
     tiles = np.stack([np.rot90(whole[k], -t) for k, t in zip(shuffle.tolist(), turns.tolist(), strict=True)])
     truth = inverse(shuffle)
     began, worked = time.perf_counter(), time.process_time()
-    found = reassemble_turned(as_float(tiles), grid)
+    found, _ = reassemble_pile(as_float(tiles), grid, turned=True)
     times = {"seconds": time.perf_counter() - began, "core seconds": time.process_time() - worked}
     scores = turned_scores(found, truth, turns, grid, square=True)
     # tiles that look like what belongs where they stand are taken for it
@@ -70,13 +73,60 @@ def turned(path: Path, columns: int, rows: int, seed: int) -> dict[str, float]:
     }
 
 
+def piled(
+    path: Path, other: Path, columns: int, rows: int, seed: int, *, foreign: bool, known: bool
+) -> dict[str, float]:
+    """One tile in ten is missing, and if ``foreign`` as many of another picture are among them."""
+    whole, grid = square_tiles(path, columns, rows)
+    rng = np.random.default_rng(seed)
+    gone = round(0.1 * grid.n)
+    cells = rng.permutation(grid.n)[gone:]
+    strangers = square_tiles(other, columns, rows)[0][rng.permutation(grid.n)[: gone * foreign]]
+    tiles, place = np.concatenate((whole[cells], strangers)), np.concatenate((cells, np.full(len(strangers), -1)))
+    mixed = rng.permutation(len(tiles))
+    tiles, place = tiles[mixed], place[mixed]
+    began, worked = time.perf_counter(), time.process_time()
+    found, shape = reassemble_pile(as_float(tiles), grid if known else None, foreign=foreign)
+    times = {"seconds": time.perf_counter() - began, "core seconds": time.process_time() - worked}
+    order = found.order.numpy()
+    row, column = np.full((2, len(tiles)), -9)
+    row[order[order >= 0]], column[order[order >= 0]] = np.divmod(np.flatnonzero(order >= 0), shape.width)
+    tile = np.full((grid.height, grid.width), -1)
+    tile.reshape(-1)[place[place >= 0]] = np.flatnonzero(place >= 0)
+    right = []
+    for a, b, down, across in ((tile[:, :-1], tile[:, 1:], 0, 1), (tile[:-1], tile[1:], 1, 0)):
+        both = (a >= 0) & (b >= 0)
+        a, b = a[both], b[both]
+        right.append((row[a] >= 0) & (row[b] - row[a] == down) & (column[b] - column[a] == across))
+    out, belongs = ~np.isin(np.arange(len(tiles)), order), place >= 0
+    in_place = belongs & (row == place // grid.width) & (column == place % grid.width)
+    scores = {"neighbour": np.concatenate(right).mean(), "in place": in_place.sum() / belongs.sum()}
+    if foreign:
+        scores |= {"precision": (out & ~belongs).sum() / max(out.sum(), 1), "recall": out[~belongs].mean()}
+    return {key: float(value) for key, value in scores.items()} | {"size": float(shape == grid)} | times
+
+
 Problem = tuple[str, list[Path], Callable[[Path, int], dict[str, float]]]
 
 
 def problems(data: Path) -> list[Problem]:
     photos = [f for f in sorted((data / "photos").glob("*.jpg")) if not any(name in f.name for name in LEFT_OUT)]
     classic = sorted((data / "jigsaw_432").glob("*.png"), key=lambda f: int(f.stem))
+
+    def of_piles(
+        files: list[Path], columns: int, rows: int, *, foreign: bool, known: bool
+    ) -> Callable[[Path, int], dict[str, float]]:
+        def one(path: Path, seed: int) -> dict[str, float]:
+            other = files[(files.index(path) + 7) % len(files)]
+            return piled(path, other, columns, rows, seed, foreign=foreign, known=known)
+
+        return one
+
     return [
+        ("missing 432", classic, of_piles(classic, 24, 18, foreign=False, known=True)),
+        ("missing 432, size unknown", classic, of_piles(classic, 24, 18, foreign=False, known=False)),
+        ("missing and foreign 12x9", photos, of_piles(photos, 12, 9, foreign=True, known=True)),
+        ("missing and foreign 12x9, size unknown", photos, of_piles(photos, 12, 9, foreign=True, known=False)),
         ("turned 7x7", photos, lambda path, seed: turned(path, 7, 7, seed)),
         ("turned 12x9", photos, lambda path, seed: turned(path, 12, 9, seed)),
         ("turned 432", classic, lambda path, seed: turned(path, 24, 18, seed)),
@@ -86,15 +136,15 @@ def problems(data: Path) -> list[Problem]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--only", default="", help="comma-separated names of problems")
+    parser.add_argument("--only", action="append", help="the name of a problem; may be given several times")
     parser.add_argument("--stride", default="1,0", help="every how many-th picture, from which")
     parser.add_argument("--out", type=Path, default=Path("results/solve_puzzles.json"))
     options = parser.parse_args()
     every, first = (int(part) for part in options.stride.split(","))
-    reassemble_turned(torch.rand(9, 4, 4, 3) * 255, Grid(3, 3))  # compile
+    reassemble_pile(torch.rand(9, 4, 4, 3) * 255, Grid(3, 3), turned=True)  # compile
     table = json.loads(options.out.read_text())["table"] if options.out.exists() else []
     for name, files, solve in problems(options.data):
-        if options.only and name not in options.only.split(","):
+        if options.only and name not in options.only:
             continue
         cases = []
         for seed, path in list(enumerate(files))[first::every]:

@@ -360,7 +360,8 @@ def test_without_a_grid_the_command_finds_it_or_says_what_to_do(tmp_path):
     (tmp_path / "tiles").mkdir()
     for k, tile in enumerate(whole[:12]):
         (tmp_path / "tiles" / f"{k}.png").write_bytes(png(tile))
-    refused(here(tmp_path / "tiles", "--out", tmp_path / "p"), "12 tiles", "4x3", "--grid")
+    done = here(tmp_path / "tiles", "--out", tmp_path / "p", "--json")
+    assert json.loads(done.stdout)["grid"] == "6x2"  # the size of a folder's picture is found
 
 
 def test_a_picture_that_comes_back_as_it_was_is_said_to(tmp_path):
@@ -452,5 +453,5 @@ def test_bad_input_ends_in_one_sentence(tmp_path):
     refused(here(small, "--grid", "900x900", "--out", tmp_path / "o"), "810000 tiles")
     refused(here(small, "--anchors", 2, "--out", tmp_path / "o"), "--shuffle")
     refused(here(tmp_path / "none.jpg", "--out", tmp_path / "o"), "none.jpg")
-    refused(here(tmp_path, "--grid", "2x2", "--out", tmp_path / "o"), "1 tiles", "needs 4")
+    refused(here(tmp_path, "--grid", "2x2", "--out", tmp_path / "o"), "one tile is no puzzle")
     assert not (tmp_path / "o").exists()

@@ -33,7 +33,8 @@ def jigsaw(
         typer.Option(
             "--grid",
             "-g",
-            help="Tiles across x tiles down, such as 7x7 or 12x9; auto finds the borders of the tiles of a shuffled picture.",
+            help="Tiles across x tiles down, such as 7x7 or 12x9; auto finds the borders of the tiles of a shuffled picture, "
+            "and how many tiles of a folder stand beside and below each other.",
         ),
     ] = "auto",
     shuffle: Annotated[bool, typer.Option("--shuffle", help="Cut the photo and shuffle it first.")] = False,
@@ -46,6 +47,9 @@ def jigsaw(
             "--turned",
             help="The tiles may be turned by quarter turns (upside down if they are not square); with --shuffle they are.",
         ),
+    ] = False,
+    foreign: Annotated[
+        bool, typer.Option("--foreign", help="Tiles of other pictures may be among them: leave out what does not fit.")
     ] = False,
     pad: Annotated[
         bool, typer.Option("--pad", help="Where the grid does not divide: repeat edge pixels, do not crop.")
@@ -60,39 +64,51 @@ def jigsaw(
     """Put the tiles of a shuffled picture back in place.
 
     Without --shuffle the tiles are taken as they come: from a folder of equally large pictures, or cut from one picture
-    whose tiles are in the wrong places. Writes reassembled.png, before-after.png, order.csv and result.json.
+    whose tiles are in the wrong places. Fewer tiles than places leave holes, more are left out as far as they fit worst. Writes
+    reassembled.png, before-after.png, order.csv and result.json, and left-out.png if there are such tiles.
 
     Example: unshuffle jigsaw photo.jpg --grid 12x9 --shuffle
     """
     from ..readers.pictures import png
     from ..tasks.jigsaw import as_float, foreseen, join, reassemble
-    from ..tasks.turned import reassemble_turned
+    from ..tasks.piles import reassemble_pile
 
     clock = Clock(time_limit)
     if anchors and not shuffle:
         raise BadInput("--anchors needs --shuffle: only then are true places known.")
-    if anchors and turned:
-        raise BadInput("--anchors are places of upright tiles: leave out either them or --turned.")
+    if anchors and (turned or foreign):
+        raise BadInput(
+            "--anchors are places of upright tiles that all belong: leave out either them or --turned and --foreign."
+        )
+    if foreign and shuffle:
+        raise BadInput("--foreign is for tiles as they come: of a photo that is cut here all belong to it.")
     silent = quiet or json_
     with progress("jigsaw", silent, time_limit) as show:
         show.stage("reading the tiles")
         box = tiles_of(photo, grid, shuffle, pad, seed, turned)
         show.given(box)
         foresee(*foreseen(box.tiles.shape, time_limit, turned), silent)
-        options: dict[str, Any] = {"seed": seed, "polish": polish, "callback": show}
-        if not turned:
-            options["allowed"] = known_places(box, anchors, seed)
-        solve = reassemble_turned if turned else reassemble
         left = clock.before(drawing_seconds(box.tiles.size))
-        solution = solve(as_float(box.tiles), box.grid, time_limit=left, **options)
+        options: dict[str, Any] = {"seed": seed, "polish": polish, "time_limit": left, "callback": show}
+        pixels = as_float(box.tiles)
+        if box.grid is None or turned or foreign or len(pixels) != box.grid.n:
+            solution, found = reassemble_pile(pixels, box.grid, turned=turned, foreign=foreign, **options)
+        else:
+            found = box.grid
+            solution = reassemble(pixels, found, allowed=known_places(box, found, anchors, seed), **options)
         with to_the_end():
             show.stage("drawing")
             with ThreadPoolExecutor(1) as beside:  # packing a large picture takes as long as drawing the other
-                whole = beside.submit(png, join(box.tiles, solution.best_order, box.grid, solution.best_state))
-                pictures = {out / "before-after.png": png_of(picture_of(box, solution))}
+                whole = beside.submit(png, join(box.tiles, solution.best_order, found, solution.best_state))
+                pictures = {out / "before-after.png": png_of(picture_of(box, found, solution))}
                 pictures[out / "reassembled.png"] = whole.result()
-            result = summary(photo, box, solution, anchors, seed) | clock.times()
-            tables = {out / "order.csv": table_text(places(box, solution)), out / "result.json": json_text(result)}
+            if others := left_out(box, solution):
+                pictures[out / "left-out.png"] = png(side_by_side(box.tiles[others], found.width))
+            result = summary(photo, box, found, solution, anchors, seed) | clock.times()
+            tables = {
+                out / "order.csv": table_text(places(box, found, solution)),
+                out / "result.json": json_text(result),
+            }
             write_together(pictures | tables)
     say(result, lines(result, clock.words(), out), json_, quiet)
 
@@ -107,7 +123,8 @@ class Box:
     """A jigsaw as it comes: tiles in the order given, their names, and for a shuffled photo where each belongs."""
 
     tiles: np.ndarray
-    grid: Grid
+    grid: Grid | None
+    """None: not known."""
     names: list[str]
     changed: str
     truth: Tensor | None
@@ -145,18 +162,16 @@ def tiles_of(photo: Path, given: str, shuffle: bool, pad: bool, seed: int, turne
         raise BadInput(f"There is no file or folder {photo}.")
     if photo.is_dir():
         tiles, names = read_tiles(photo)
-        grid = grid or grid_of_count(photo, len(tiles))
-        if len(tiles) != grid.n:
-            raise BadInput(
-                f"{photo} holds {len(tiles)} tiles, but a grid of {grid.width}x{grid.height} needs {grid.n}."
-            )
+        grid = parse_grid("1x1") if grid is None and len(tiles) == 1 else grid
         changed = ""
+        if shuffle and (grid is None or len(tiles) != grid.n):
+            raise BadInput(f"--shuffle takes a photo, or a folder with as many tiles as --grid says, not {len(tiles)}.")
     else:
         pixels = read_picture(photo)
         grid = grid or (parse_grid(IF_SHUFFLED_HERE) if shuffle else grid_of_picture(photo, pixels))
         tiles, changed = cut(pixels, grid, pad)
         names = [f"row {k // grid.width + 1}, column {k % grid.width + 1}" for k in range(grid.n)]
-    if not shuffle:
+    if not shuffle or grid is None:
         return Box(tiles, grid, names, changed, None)
     mixed = torch.randperm(grid.n, generator=torch.Generator().manual_seed(seed))
     tiles, turns = tiles[mixed.numpy()], None
@@ -189,19 +204,7 @@ def grid_of_picture(photo: Path, pixels: np.ndarray) -> Grid:
     return grid
 
 
-def grid_of_count(folder: Path, count: int) -> Grid:
-    """One tile is a grid. Of more, how many tiles there are does not say how they stand: one sentence with what is possible."""
-    if count == 1:
-        return parse_grid("1x1")
-    sides = [k for k in range(1, count + 1) if count % k == 0]
-    squarest = sorted(sides, key=lambda k: abs(count // k - k))
-    shapes = [f"{count // k}x{k}" for k in squarest]
-    raise BadInput(
-        f"{folder} holds {count} tiles, which can stand in several grids: give --grid, such as {', '.join(shapes[:4])}."
-    )
-
-
-def known_places(box: Box, anchors: int, seed: int) -> Tensor | None:
+def known_places(box: Box, grid: Grid, anchors: int, seed: int) -> Tensor | None:
     """A mask that holds ``anchors`` tiles, chosen at random, in their true places."""
     import torch
 
@@ -209,42 +212,61 @@ def known_places(box: Box, anchors: int, seed: int) -> Tensor | None:
 
     if not anchors or box.truth is None:
         return None
-    n = box.grid.n
+    n = grid.n
     if anchors > n:
         raise BadInput(f"There are only {n} tiles, so at most {n} anchors, not {anchors}.")
     places = torch.randperm(n, generator=torch.Generator().manual_seed(seed + 1))[:anchors]
     return anchored(box.truth.unsqueeze(0), places.unsqueeze(0))[0]
 
 
-def summary(photo: Path, box: Box, solution: Solution, anchors: int, seed: int) -> dict[str, Any]:
+def left_out(box: Box, solution: Solution) -> list[int]:
+    """The tiles that have no place."""
+    return sorted(set(range(len(box.tiles))) - set(solution.best_order.tolist()))
+
+
+def side_by_side(tiles: np.ndarray, most: int) -> np.ndarray:
+    """Tiles in rows of at most so many, as they came."""
+    import torch
+
+    from ..structure.layouts import Grid
+    from ..tasks.jigsaw import join
+
+    width = max(1, min(most, len(tiles)))
+    grid = Grid(-(-len(tiles) // width), width)
+    order = torch.arange(grid.n)
+    return join(tiles, torch.where(order < len(tiles), order, -1), grid)
+
+
+def summary(photo: Path, box: Box, grid: Grid, solution: Solution, anchors: int, seed: int) -> dict[str, Any]:
     result: dict[str, Any] = {
         "input": str(photo),
-        "grid": f"{box.grid.width}x{box.grid.height}",
+        "grid": f"{grid.width}x{grid.height}",
         "changed": box.changed,
         "anchors": anchors,
         "seed": seed,
         "order": solution.order.tolist(),
         **({} if solution.state is None else {"turns": solution.state.tolist()}),
         "confidence": [round(float(c), 4) for c in solution.confidence],
-        "unchanged": solution.best_order.tolist() == list(range(box.grid.n))
-        and box.grid.n > 1
+        "left_out": left_out(box, solution),
+        "unchanged": solution.best_order.tolist() == list(range(len(box.tiles)))
+        and len(box.tiles) > 1
         and (solution.state is None or not solution.state.any()),
         "energy": None if math.isnan(solution.energy) else solution.energy,
         "agreement": solution.agreement,
         "status": solution.status,
     }
     if box.truth is not None:
-        result["accuracy"] = accuracy(replace(solution, polished=None), box)
+        result["accuracy"] = accuracy(replace(solution, polished=None), box, grid)
     if solution.polished is not None:
         result["polished"] = {"order": solution.best_order.tolist(), "energy": solution.best_energy}
         if solution.best_state is not None:
             result["polished"]["turns"] = solution.best_state.tolist()
         if box.truth is not None:
-            result["polished"]["accuracy"] = accuracy(solution, box)
+            result["polished"]["accuracy"] = accuracy(solution, box, grid)
     return result
 
 
-def accuracy(solution: Solution, box: Box) -> dict[str, float]:
+def accuracy(solution: Solution, box: Box, grid: Grid) -> dict[str, float]:
     import torch
 
     from ..metrics import direct_accuracy, neighbour_accuracy, order_tau
@@ -254,32 +276,35 @@ def accuracy(solution: Solution, box: Box) -> dict[str, float]:
     if box.truth is None:
         return {}
     if box.turns is not None:
-        scores = turned_scores(solution, box.truth, box.turns, box.grid, box.tiles.shape[1] == box.tiles.shape[2])
+        scores = turned_scores(solution, box.truth, box.turns, grid, box.tiles.shape[1] == box.tiles.shape[2])
         return {"direct": scores.direct, "neighbour": scores.neighbour, "quarter turns to upright": scores.turn}
     order = solution.best_order
     group = torch.from_numpy(identical(box.tiles))
     return {
         "direct": float(direct_accuracy(order, box.truth)),
-        "neighbour": float(neighbour_accuracy(order, box.truth, box.grid)),
+        "neighbour": float(neighbour_accuracy(order, box.truth, grid)),
         "direct, identical tiles interchangeable": float(direct_accuracy(group[order], group[box.truth])),
-        "kendall tau": float(order_tau(order, box.truth)) if box.grid.n > 1 else 1.0,
+        "kendall tau": float(order_tau(order, box.truth)) if grid.n > 1 else 1.0,
     }
 
 
-def places(box: Box, solution: Solution) -> Iterator[tuple[object, ...]]:
-    """One line per position of the picture: which tile stands there, counted from 1 as it came, and how sure that is."""
+def places(box: Box, grid: Grid, solution: Solution) -> Iterator[tuple[object, ...]]:
+    """One line per position of the picture: which tile stands there, counted from 1 as it came, and how sure that is;
+    then one per tile that is left out."""
     turns = solution.best_state
     yield "row", "column", "number in the input", "name", "confidence", *(() if turns is None else ("turns",))
-    for place, tile in enumerate(solution.best_order.tolist()):
-        row, column = divmod(place, box.grid.width)
-        sure = f"{float(solution.confidence[tile]):.4f}"
-        yield row + 1, column + 1, tile + 1, box.names[tile], sure, *(() if turns is None else (int(turns[place]),))
+    stands = [(place, tile) for place, tile in enumerate(solution.best_order.tolist())]
+    for place, tile in stands + [(None, tile) for tile in left_out(box, solution)]:
+        where = ("", "") if place is None else tuple(k + 1 for k in divmod(place, grid.width))
+        what = ("", "", "") if tile < 0 else (tile + 1, box.names[tile], f"{float(solution.confidence[tile]):.4f}")
+        turn = () if turns is None else ("" if place is None or tile < 0 else int(turns[place]),)
+        yield *where, *what, *turn
 
 
 def lines(result: dict[str, Any], took: str, out: Path) -> list[str]:
     """What a person wants to know."""
     sure = [c for c in result["confidence"] if c > 0.9]
-    count = len(result["order"])
+    count = len(result["confidence"])
     told = [f"{count} tiles ({result['grid']}) in {took}; {len(sure)} of them placed with confidence above 0.9."]
     if result["unchanged"] and "accuracy" not in result and result["energy"] is not None:
         told.append(
@@ -294,6 +319,14 @@ def lines(result: dict[str, Any], took: str, out: Path) -> list[str]:
         )
     elif result["status"] != "finished":
         told.append(f"Stopped early ({result['status']}): this is the best so far.")
+    empty = result["order"].count(-1)
+    if empty:
+        told.append(f"{empty} places of {len(result['order'])} stay empty: no tile fits there.")
+    if result["left_out"]:
+        few = ", ".join(str(tile + 1) for tile in result["left_out"][:8]) + (
+            ", ..." if len(result["left_out"]) > 8 else ""
+        )
+        told.append(f"{len(result['left_out'])} tiles are left out ({few}), see {out / 'left-out.png'}.")
     if "turns" in result:
         told.append(
             "Which way up the whole picture is was guessed: as most tiles came, or light, blue and plain above."
@@ -314,7 +347,7 @@ def lines(result: dict[str, Any], took: str, out: Path) -> list[str]:
 FINEST = 800  # pixels of a panel's longer side
 
 
-def picture_of(box: Box, solution: Solution) -> Figure:
+def picture_of(box: Box, grid: Grid, solution: Solution) -> Figure:
     """Before, after and confidence, side by side."""
     import torch
     from matplotlib.figure import Figure
@@ -324,11 +357,11 @@ def picture_of(box: Box, solution: Solution) -> Figure:
 
     order = solution.best_order
     high, wide = box.tiles.shape[1:3]
-    finer = max(1, min(max(high * box.grid.height, wide * box.grid.width) // FINEST, high // 2, wide // 2))
+    finer = max(1, min(max(high * grid.height, wide * grid.width) // FINEST, high // 2, wide // 2))
     tiles = box.tiles[:, ::finer, ::finer]  # as fine as a panel can show
-    before = shown(join(tiles, torch.arange(box.grid.n), box.grid))
-    after = shown(join(tiles, order, box.grid, solution.best_state))
-    height, width = before.shape[:2]
+    before = shown(side_by_side(tiles, grid.width))
+    after = shown(join(tiles, order, grid, solution.best_state))
+    height, width = after.shape[:2]
     tall = min(max(3.4 * height / width, 1.2), 9.0)
     figure = Figure(figsize=(11.5, tall + 0.6), layout="constrained")
     panels = figure.subplots(1, 3)
@@ -338,7 +371,7 @@ def picture_of(box: Box, solution: Solution) -> Figure:
     panels[2].imshow(
         after.mean(axis=2) if after.shape[2] == 3 else after[..., :3].mean(axis=2), cmap="gray", vmin=0, vmax=255
     )
-    sure = solution.confidence[order].reshape(box.grid.height, box.grid.width).numpy()
+    sure = torch.where(order >= 0, solution.confidence[order], torch.nan).reshape(grid.height, grid.width).numpy()
     layer = panels[2].imshow(
         sure, cmap="RdYlGn", vmin=0, vmax=1, alpha=0.6, extent=(-0.5, width - 0.5, height - 0.5, -0.5)
     )

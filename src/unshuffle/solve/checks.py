@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import BadInput, whole
+from ..errors import BadInput, number, whole
 from ..operators.assignment import why_infeasible
 from ..shapes import numbers
 
@@ -25,6 +25,11 @@ def _matrix(cost: Tensor) -> Tensor:
     if not torch.isfinite(cost).all():
         raise BadInput("A cost must be finite, but some entries are NaN or infinite; use a large number or allowed=.")
     return cost.detach().to("cpu", torch.float64)
+
+
+def price(reject: Any) -> float | None:
+    """One number for all seams of a grid; None if only those are left out for which there is no place."""
+    return None if reject is None or reject is False else number("reject, on a Grid one price for all,", reject)
 
 
 def states_of(cost: Any) -> int | None:
@@ -84,17 +89,19 @@ def _exactly_symmetric(cost: Tensor) -> Tensor:
 
 
 def pair(given: Tensor | tuple[Tensor, ...], grid: Any, states: int = 1) -> tuple[Tensor, Tensor]:
-    """Costs of right and of lower neighbours; one matrix serves both."""
+    """Costs of right and of lower neighbours, one matrix serves both; of as many items as the grid has cells, if one is given."""
     both = (given, given) if isinstance(given, Tensor) else given
     if len(both) != 2:
         raise BadInput(f"A Grid takes cost=(right, below), but {len(both)} matrices came.")
     for matrix in both:
         items = len(matrix) // states
-        if items != grid.n:
+        if grid is not None and items != grid.n:
             raise BadInput(
                 f"The costs of a Grid of {grid.n} cells must be {grid.n} x {grid.n}, not {items} x {items}: "
-                f"there are {items} items."
+                f"there are {items} items. For more or fewer items than positions give reject=, a price, True or False."
             )
+    if len(both[0]) != len(both[1]):
+        raise BadInput(f"The two costs of a Grid are of different items: {len(both[0])} and {len(both[1])}.")
     return both[0], both[1]
 
 

@@ -77,14 +77,19 @@ def _grid() -> Method:
     return Method(check, solve_grid, polish_grid, judge_grid, small=0)
 
 
-def _grid_of_pieces(states: int) -> Method:
-    from .grid.pieces import Pieces
+def of_pieces(states: int, reject: Any = None) -> Method:
+    """Of grids whose items have states, or that have more or fewer items than positions."""
+    from .grid.pieces import Pieces, usual_price
     from .grid.states import polish_states, solve_states
 
     def check(given: Any, grid: Grid) -> Pieces:
-        return Pieces(checks.pair(given, grid, states), states, grid)
+        if isinstance(given, Tensor):
+            raise BadInput("With states or reject= a Grid takes cost=(right, below), which are not the same.")
+        cost = checks.pair(given, None if reject is not None else grid, states)
+        price = usual_price(cost, states) if reject is True else checks.price(reject)
+        return Pieces(cost, states, grid, reject=price)
 
-    return Method(check, solve_states, polish_states, judge=None, small=0)
+    return Method(check, solve_states, polish_states, judge=None, small=0, partial=reject is not None)
 
 
 def _graph() -> Method:
@@ -104,7 +109,6 @@ def _loss() -> Method:
 
 
 LAYOUTS: dict[type, Callable[[], Method]] = {Path: _path, Cycle: _cycle, Grid: _grid, Graph: _graph}
-WITH_STATES: dict[type, Callable[[int], Method]] = {Grid: _grid_of_pieces}
 
 
 def _partial(reject: Any) -> Method:
@@ -121,9 +125,6 @@ def _partial(reject: Any) -> Method:
     return Method(check, solve_partial, searched, judge=None, partial=True)
 
 
-PARTIAL = (Path, Cycle, Graph)
-
-
 def method_for(problem: Any, cost: Any, items: Any, reject: Any = None) -> tuple[Method, Any, tuple[int, int]]:
     """The row of this problem, what the user gave to go with it, checked, and the numbers of items and positions."""
     row = next((row for layout, row in LAYOUTS.items() if isinstance(problem, layout)), None)
@@ -134,16 +135,15 @@ def method_for(problem: Any, cost: Any, items: Any, reject: Any = None) -> tuple
         if items is not None:
             raise BadInput(f"A {name} takes cost= alone; items= belong to a loss of your own.")
         states, n = checks.states_of(cost), problem.n
-        if states is not None:
-            method = with_states(problem, states)
-            return method, method.check(checks.pieces(cost, states), problem), (n, n)
-        given = checks.costs(cost)
-        m = len(given[0] if isinstance(given, tuple) else given)
-        some = isinstance(problem, PARTIAL) and reject is not None
-        if reject is not None and not some:
-            raise BadInput(f"A {name} has a place for every item: reject= is for Path, Cycle and Graph.")
-        method = _partial(reject) if some else row()
-        return method, method.check(given, problem), (m if some else n, n)
+        given = checks.costs(cost) if states is None else checks.pieces(cost, states)
+        m = len(given[0] if isinstance(given, tuple) else given) // (states or 1)
+        if isinstance(problem, Grid) and (states is not None or reject is not None):
+            method = of_pieces(states or 1, reject)
+        elif states is not None:
+            raise BadInput(f"Items of a {name} have no states: its cost is a matrix (items x items).")
+        else:
+            method = row() if reject is None else _partial(reject)
+        return method, method.check(given, problem), (n if reject is None else m, n)
     if not callable(problem):
         raise BadInput(f"solve takes a layout or a function of the reordered items, not {type(problem).__name__}.")
     if items is None:
@@ -155,13 +155,6 @@ def method_for(problem: Any, cost: Any, items: Any, reject: Any = None) -> tuple
     method = _loss()
     things = method.check(items, problem)
     return method, things, (len(things), len(things))
-
-
-def with_states(layout: Layout, states: int) -> Method:
-    """The row of a layout whose items have states, where there is one."""
-    if type(layout) not in WITH_STATES:
-        raise BadInput(f"Items of a {type(layout).__name__} have no states: its cost is a matrix (items x items).")
-    return WITH_STATES[type(layout)](states)
 
 
 def solved(

@@ -261,12 +261,18 @@ def cut(pixels: np.ndarray, grid: Grid, pad: bool = False) -> tuple[np.ndarray, 
     return np.ascontiguousarray(blocks.reshape(grid.n, new[0] // h, new[1] // w, -1)), said
 
 
+EMPTY = 0.5  # of the largest value: the grey of a hole
+
+
 def join(tiles: np.ndarray, order: Int[Tensor, "n"], grid: Grid, turns: Int[Tensor, "n"] | None = None) -> np.ndarray:
-    """The picture (height, width, channels) with ``tiles[order]`` in raster order, each turned by its quarter turns."""
+    """The picture (height, width, channels) with ``tiles[order]`` in raster order, each turned by its quarter turns; holes are grey."""
     _, th, tw, channels = tiles.shape
     placed = tiles[order.numpy()]
+    placed[order.numpy() < 0] = EMPTY * (np.iinfo(tiles.dtype).max if tiles.dtype.kind == "u" else 255)
     if turns is not None:
-        placed = np.stack([np.rot90(tile, turn) for tile, turn in zip(placed, turns.tolist(), strict=True)])
+        placed = np.stack(
+            [np.rot90(tile, turn) for tile, turn in zip(placed, turns.clamp_min(0).tolist(), strict=True)]
+        )
     rows = placed.reshape(grid.height, grid.width, th, tw, channels)
     return rows.transpose(0, 2, 1, 3, 4).reshape(grid.height * th, grid.width * tw, channels)
 

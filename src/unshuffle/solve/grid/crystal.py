@@ -154,6 +154,16 @@ class Lists:
         np.maximum.at(scores, (row, cell), value)
         return scores.astype(np.float32)
 
+    def gains(self) -> np.ndarray:
+        """beta times the pull of each cell in the likeliest state, less that of being left out."""
+        first, seat, excess = self.excess
+        gains = np.zeros((len(self.base), len(self.column)))
+        row = np.repeat(np.arange(len(self.base)), np.diff(first))
+        seat, excess = seat[: first[-1]], excess[: first[-1]]
+        value = np.log(np.maximum(self.base[row] + excess, 1e-300)) - np.log(np.maximum(self.base[row], 1e-300))
+        np.maximum.at(gains, (row, seat // self.room.states), value)
+        return (gains - self.beta * self.room.pull).astype(np.float32)
+
     def states(self) -> np.ndarray:
         """The likeliest state of each tile in each cell."""
         first, seat, excess = self.excess

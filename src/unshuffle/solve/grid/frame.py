@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from torch import Tensor
@@ -26,6 +26,7 @@ class Frame:
     price: Pair | None = None
     """What breaks ties. Opposite borders of a picture often match (a plain backdrop on both sides), and then better than true
     seams do. What is left is that borders tend to be plain, that is, cheap."""
+    blanks: int = 0
 
     @classmethod
     def of(cls, belief: Affinities, cost: tuple[Tensor, Tensor], border: tuple[Tensor, Tensor] | None = None) -> Frame:
@@ -33,6 +34,18 @@ class Frame:
         if border is None:
             return cls(belief.shape, (belief.right, belief.below), (cost[0].numpy(), cost[1].numpy()))
         return cls(belief.shape, (belief.right + border[0].numpy(), belief.below + border[1].numpy()))
+
+    def without(self, blanks: int) -> Frame:
+        """Seams of the last so many tiles, which are blank, say nothing."""
+
+        def silent(pair: Pair) -> Pair:
+            known = np.arange(len(pair[0])) < len(pair[0]) - blanks
+            both = known & known[:, None]
+            return np.where(both, pair[0], np.nan), np.where(both, pair[1], np.nan)
+
+        return replace(
+            self, inside=silent(self.inside), price=None if self.price is None else silent(self.price), blanks=blanks
+        )
 
     def scores(self, order: np.ndarray) -> Pair:
         """Of each line of seams of the torus, after each row and after each column: how surely it is *not* the border."""
@@ -44,6 +57,8 @@ class Frame:
 
     def _lines(self, order: np.ndarray, seam: Pair) -> Pair:
         tiles = order.reshape(self.shape)
+        if self.blanks:
+            return _told(seam[1][tiles, np.roll(tiles, -1, 0)]), _told(seam[0][tiles, np.roll(tiles, -1, 1)].T)
         after_rows = seam[1][tiles, np.roll(tiles, -1, 0)].mean(1)
         after_columns = seam[0][tiles, np.roll(tiles, -1, 1)].mean(0)
         return after_rows, after_columns
@@ -60,6 +75,13 @@ class Frame:
             odds = np.exp((score.min() - score) / CUT_SCALE)
             sure *= 1.0 / float(odds.sum())
         return sure
+
+
+def _told(seams: np.ndarray) -> np.ndarray:
+    """The mean of each line over the seams between tiles; a line of blank ones is outside."""
+    known = ~np.isnan(seams)
+    mean = np.where(known, seams, 0).sum(1) / known.sum(1).clip(1)
+    return np.where(known.any(1), mean, mean.min() - 1)
 
 
 def _untied(match: np.ndarray, paid: np.ndarray) -> np.ndarray:

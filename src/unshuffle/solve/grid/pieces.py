@@ -1,7 +1,11 @@
-"""What is known of tiles that have states: the costs of all pairs of *pieces*.
+"""What is known of tiles that have states, or of more or fewer tiles than cells: the costs of all pairs of *pieces*.
 
 A piece is a tile in one of its states, numbered tile * states + state: a tile turned by 0, 90, 180, 270 degrees is four pieces, of
-which one is used. Once the state of every tile is known, what is left is a puzzle of tiles, with fewer rivals for every seam.
+which at most one is used. Once it is known which tiles are used and in which states, what is left is a puzzle of tiles,
+with fewer rivals for every seam; cells that stay empty hold blank tiles in it.
+
+A seam that is not made has a price: the energy is the cost of all seams between tiles plus the price of all others inside the grid. So a
+tile is worth placing if its seams cost less than that on average, wherever it is.
 """
 
 from __future__ import annotations
@@ -11,10 +15,24 @@ from functools import cached_property
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ...structure.layouts import Grid
 from .affinity import Affinities
+from .crystal import Room
 from .evidence import Evidence, Pair
+
+DEAR = 0.2  # of the way from the best seams to any
+PULL = 0.1  # affinity to what stands around it that a tile must have to be placed at all, where tiles may be left out
+
+
+@dataclass(frozen=True)
+class Local:
+    """The tiles on the board as a puzzle of their own: its evidence, its order, and which tile each of its tiles is (-1: blank)."""
+
+    evidence: Evidence
+    order: np.ndarray
+    tile: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -28,6 +46,8 @@ class Pieces:
     """What to add to the affinity of a seam to judge whether it is inside the picture or its border."""
     apart: int | None = None
     """So many states of one tile lead to different pictures; the others to one of these, turned as a whole. None: all do."""
+    reject: float | None = None
+    """The price of a seam that is not made, if any tile may be left out. None: only those for which there is no cell are."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -37,19 +57,65 @@ class Pieces:
     def tiles(self) -> int:
         return len(self.cost[0]) // self.states
 
+    @property
+    def complete(self) -> bool:
+        return self.reject is None and self.tiles == self.grid.n
+
+    @cached_property
+    def price(self) -> float | None:
+        """Of a seam that is not made; None if all are."""
+        if self.complete:
+            return None
+        return usual_price(self.cost, self.states) if self.reject is None else self.reject
+
     @cached_property
     def belief(self) -> Affinities:
-        return Affinities.of(self.cost, self.shape, self.states)
+        return Affinities.of(self.cost, self.shape, self.states, self.price)
+
+    @property
+    def room(self) -> Room:
+        n, cells = self.tiles, self.grid.n
+        if self.reject is None:
+            return Room(*self.shape, self.states, max(cells - n, 0), max(n - cells, 0))
+        return Room(*self.shape, self.states, cells, n, PULL)
 
     def strength(self) -> np.ndarray:
         """How sure each tile is of its neighbours, in sum over its states."""
         return self.belief.strength().reshape(self.tiles, self.states).sum(1)
 
-    def standing(self, state: np.ndarray) -> Evidence:
-        """The puzzle of tiles that is left when each has its state."""
-        here = torch.from_numpy(np.arange(self.tiles) * self.states + state)
+    def local(self, order: np.ndarray, state: np.ndarray) -> Local:
+        """The puzzle that is left of a layout: ``order`` has the tile of each cell or -1, ``state`` that of each tile."""
+        tile = np.full(self.grid.n, -1)
+        used = np.sort(order[order >= 0])
+        tile[: len(used)] = used
+        here = torch.from_numpy(used * self.states + state[used])
 
         def chosen(pair: Pair) -> Pair:
             return pair[0][here][:, here], pair[1][here][:, here]
 
-        return Evidence.of(chosen(self.cost), self.grid, None if self.border is None else chosen(self.border))
+        border = None if self.border is None else chosen(self.border)
+        evidence = Evidence.of(chosen(self.cost), self.grid, border, self.price)
+        number = np.empty(self.tiles, np.int64)
+        number[used] = np.arange(len(used))
+        own = np.where(order >= 0, number[order], 0)
+        own[order < 0] = np.arange(len(used), self.grid.n)
+        return Local(evidence, own, tile)
+
+
+def usual_price(cost: tuple[Tensor, Tensor], states: int = 1) -> float:
+    """A fifth of the way from what the best seam of a piece costs to what any seam costs, both by their medians.
+
+    On eight photos of 12 x 9 tiles, one in ten of them foreign, the seams of the tiles that belong cost at most 0.11 of that way on
+    average, those of the others at least 0.14, in the hole that suits them best, and nearly all more than 0.25.
+    """
+    n = len(cost[0])
+    if n < 2 * states:
+        return float(cost[0].max())
+    tile = torch.arange(n) // states
+    own = tile[:, None] == tile
+    prices = []
+    for matrix in cost:
+        apart = matrix.masked_fill(own, torch.inf)
+        best = torch.cat((apart.amin(0), apart.amin(1))).median()
+        prices.append(float(best + DEAR * (matrix[~own].median() - best)))
+    return sum(prices) / len(prices)

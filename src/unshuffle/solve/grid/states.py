@@ -1,13 +1,14 @@
-"""Grids of tiles in unknown states: the crystal that grows on the torus turns the tiles as it takes them.
+"""Grids of tiles in unknown states, with cells that stay empty and tiles that are left out.
 
-The first tile stands as it came, or in each state that makes another picture of it. What the crystals end in is mended as it stands
-(`Reassembly`: the states are then known, so this is the search for tiles without states); what holds together is kept, the rest
-is annealed around it again, places and states, and so on while that helps.
+The crystal that grows on the torus turns the tiles as it takes them, and takes only those that it holds. The first tile stands as it
+came, or in each state that makes another picture of it. What the crystals end in is mended as it stands (`Reassembly`: the states are
+then known, so this is the search for tiles without states, with blank ones for empty cells); tiles that are dearer than their seams leave,
+others come (`exchange`); what holds together is kept, the rest is annealed around it again, places and states, while that helps.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -21,7 +22,8 @@ from ...operators.permutation import to_matrix
 from ...structure.layouts import Grid
 from ...watch import Watch
 from ..solution import Polished, Solution
-from .crystal import IN_LISTS, Lists, Room
+from .crystal import IN_LISTS, Lists
+from .exchange import contacts, exchanged
 from .pieces import Pieces
 from .reassembly import AGAIN, Effort, Reassembly
 from .regrow import regrow_by_segments
@@ -35,7 +37,7 @@ ONCE_MORE = Effort(most=20, patience=10)  # to mend what was annealed again: mos
 
 @dataclass(frozen=True)
 class Standing:
-    """The tile in each cell, the state of each *tile*, and the score of all its seams among those of all pieces."""
+    """The tile in each cell (-1: none), the state of each *tile*, and the score of all its seams among those of all pieces."""
 
     order: np.ndarray
     state: np.ndarray
@@ -43,7 +45,7 @@ class Standing:
 
     @classmethod
     def of(cls, order: np.ndarray, state: np.ndarray, pieces: Pieces) -> Standing:
-        return cls(order, state, pieces.belief.total(order * pieces.states + state[order]))
+        return cls(order, state, pieces.belief.total(np.where(order >= 0, order * pieces.states + state[order], -1)))
 
 
 def solve_states(
@@ -75,19 +77,24 @@ def solve_states(
     while not watch.stopped and not all(search.done for search in searches):
         in_chunks(some, len(searches))
         order = torch.from_numpy(max(searches, key=lambda search: search.best.score).best.order.copy())
-        watch(stage="reassemble", entropy=0.0, soft=partial(to_matrix, order))
+        watch(stage="reassemble", entropy=0.0, soft=partial(to_matrix, order, items=pieces.tiles))
     return _solution(grid, pieces, [search.end() for search in searches])
 
 
 def _solution(grid: Grid, pieces: Pieces, ends: list[Standing]) -> Solution:
     best = max(ends, key=lambda end: end.score)
-    evidence = pieces.standing(best.state)
-    order = torch.from_numpy(best.order)
-    energy = float(grid.energy(order, evidence))
-    soft, confidence = judge_grid(grid, evidence, order, None)
+    if pieces.complete:
+        best = _opened(best, pieces)
+    local = pieces.local(best.order, best.state)
+    energy = float(grid.energy(torch.from_numpy(local.order), local.evidence))
+    near, sure = judge_grid(grid, local.evidence, torch.from_numpy(local.order), None)
+    used = torch.from_numpy(local.tile >= 0)
+    tiles = torch.from_numpy(local.tile[local.tile >= 0])
+    soft, confidence = torch.zeros(pieces.tiles, grid.n), torch.from_numpy(_surely_out(best, pieces))
+    soft[tiles], confidence[tiles] = near[used], sure[used]
     return Solution(
-        order=order,
-        state=torch.from_numpy(best.state[best.order]),
+        order=torch.from_numpy(best.order),
+        state=torch.from_numpy(np.where(best.order >= 0, best.state[best.order], -1)) if pieces.states > 1 else None,
         energy=energy,
         energies=torch.tensor([energy], dtype=torch.float64),
         soft=soft,
@@ -96,13 +103,29 @@ def _solution(grid: Grid, pieces: Pieces, ends: list[Standing]) -> Solution:
     )
 
 
+def _surely_out(best: Standing, pieces: Pieces) -> np.ndarray:
+    """How sure it is that a tile is left out, if it is: what its mean affinity in the empty cell that likes it best leaves."""
+    sure = np.ones(pieces.tiles, np.float32)
+    board = np.where(best.order >= 0, best.order * pieces.states + best.state[best.order], -1)
+    holes, b = np.flatnonzero(board < 0), pieces.belief
+    if holes.size:
+        every = np.arange(pieces.tiles * pieces.states)
+        liked = contacts(board, b.shape, (b.right, b.below), every, holes).reshape(pieces.tiles, -1).max(1)
+        sure -= np.minimum(liked / 2, 1)
+    return sure
+
+
 def polish_states(
     grid: Grid, pieces: Pieces, found: Solution, *, allowed: Tensor | None, watch: Watch, generator: torch.Generator | None = None
 ) -> Polished:  # fmt: skip
-    """Local search on the energy, of the tiles as they stand."""
-    state = np.empty(pieces.tiles, np.int64)
-    state[found.order.numpy()] = (found.order if found.state is None else found.state).numpy()
-    return polish_grid(grid, pieces.standing(state), found, allowed=None, watch=watch)
+    """Local search on the energy, of the tiles on the board as they stand."""
+    state, order = np.zeros(pieces.tiles, np.int64), found.order.numpy()
+    if found.state is not None:
+        state[order[order >= 0]] = found.state.numpy()[order >= 0]
+    local = pieces.local(order, state)
+    start = replace(found, order=torch.from_numpy(local.order), tried=None)
+    polished = polish_grid(grid, local.evidence, start, allowed=None, watch=watch)
+    return polished._replace(order=torch.from_numpy(local.tile[polished.order.numpy()]))
 
 
 def _on_torus(pieces: Pieces, runs: int, watch: Watch) -> list[Standing]:
@@ -116,7 +139,7 @@ def _on_torus(pieces: Pieces, runs: int, watch: Watch) -> list[Standing]:
             board = np.full(h * w, -1)
             board[centre] = tile * pieces.states + state
             boards.append(board)
-    crystals = [Lists(board, centre, Room(h, w, pieces.states), IN_LISTS) for board in boards]
+    crystals = [Lists(board, centre, pieces.room, IN_LISTS) for board in boards]
 
     def some(low: int, high: int) -> None:
         for crystal in crystals[low:high]:
@@ -132,10 +155,20 @@ def _on_torus(pieces: Pieces, runs: int, watch: Watch) -> list[Standing]:
 
 def _decoded(crystal: Lists, pieces: Pieces) -> Standing:
     """The likeliest layout, cut open at its weakest lines."""
-    order = assign(torch.from_numpy(crystal.scores())).numpy()
-    state = np.empty_like(order)
-    state[order] = crystal.states()[order, np.arange(len(order))]
-    return Standing.of(pieces.standing(state).frame.opened(order), state, pieces)
+    if pieces.reject is None:
+        order = assign(torch.from_numpy(crystal.scores())).numpy()
+    else:
+        order = assign(torch.from_numpy(crystal.gains()), reject=0.0).numpy()
+    state = np.zeros(pieces.tiles, np.int64)
+    filled = np.flatnonzero(order >= 0)
+    state[order[filled]] = crystal.states()[order[filled], filled]
+    return _opened(Standing.of(order, state, pieces), pieces)
+
+
+def _opened(found: Standing, pieces: Pieces) -> Standing:
+    """Shifted on the torus so that the weakest lines are the border."""
+    local = pieces.local(found.order, found.state)
+    return Standing.of(local.tile[local.evidence.frame.opened(local.order)], found.state, pieces)
 
 
 class Settling:
@@ -167,12 +200,21 @@ class Settling:
         return max(self.best, mended, key=lambda standing: standing.score)
 
     def _mending(self, start: Standing, effort: Effort) -> Reassembly:
-        self.state = start.state
-        evidence = self.pieces.standing(start.state)
-        return Reassembly(start.order, evidence.belief, self.rng, effort, frame=evidence.frame)
+        self.state, self.local = start.state, self.pieces.local(start.order, start.state)
+        evidence = self.local.evidence
+        return Reassembly(self.local.order, evidence.belief, self.rng, effort, frame=evidence.frame)
 
     def _mended(self, search: Reassembly) -> Standing:
-        return Standing.of(search.order, self.state, self.pieces)
+        found = Standing.of(self.local.tile[search.order], self.state, self.pieces)
+        return found if self.pieces.complete else self._exchanged(found)
+
+    def _exchanged(self, found: Standing) -> Standing:
+        pieces = self.pieces
+        board = np.where(found.order >= 0, found.order * pieces.states + found.state[found.order], -1)
+        board = exchanged(board, pieces.belief, pieces.states, pieces.tiles, leave=pieces.reject is not None)
+        order, state = np.where(board >= 0, board // pieces.states, -1), found.state.copy()
+        state[order[order >= 0]] = board[board >= 0] % pieces.states
+        return Standing.of(order, state, pieces)
 
     def _take(self, found: Standing) -> None:
         self.failures = 0 if found.score > self.best.score + 1e-4 else self.failures + 1
@@ -180,16 +222,19 @@ class Settling:
 
     def _again(self) -> None:
         """What holds together stays, as it stands; the rest is annealed around it, places and states."""
-        best, b = self.best, self.pieces.standing(self.best.state).belief
+        best, pieces = self.best, self.pieces
+        local = pieces.local(best.order, best.state)
+        b = local.evidence.belief
         least, loops = self.rng.uniform(0.1, 0.9), bool(self.rng.random() < 0.5)
-        label = segments(best.order, b.glue, least, loops)
-        board = regrow_by_segments(best.order, b.glue, b.bonds, label, NO_MASK, ONCE_MORE.toll)
+        label = segments(local.order, b.glue, least, loops)
+        numbers = regrow_by_segments(local.order, b.glue, b.bonds, label, NO_MASK, ONCE_MORE.toll)
+        tile = np.where(numbers >= 0, local.tile[numbers], -1)
+        board = np.where(tile >= 0, tile * pieces.states + best.state[tile], -1)
         placed = np.flatnonzero(board >= 0)
-        board[placed] = board[placed] * self.pieces.states + best.state[board[placed]]
-        crystal = Lists(board, int(placed[len(placed) // 2]), Room(*self.pieces.shape, self.pieces.states), AGAIN)
-        crystal.grow(self.pieces.belief.bonds, AGAIN.steps)
-        found = _decoded(crystal, self.pieces)
-        if (found.state == best.state).all():
+        crystal = Lists(board, int(placed[len(placed) // 2]), pieces.room, AGAIN)
+        crystal.grow(pieces.belief.bonds, AGAIN.steps)
+        found = _decoded(crystal, pieces)
+        if pieces.complete and (found.state == best.state).all():
             self._take(found)  # with the states as they were, mending has been tried
         else:
             self.search = self._mending(found, ONCE_MORE)

@@ -1,0 +1,189 @@
+"""Piles of tiles: some missing, some of other pictures, the size not known; empty cells and items left out in `solve`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from typer.testing import CliRunner
+
+import unshuffle as us
+from test_turned import texture
+from unshuffle.cli.common import build
+from unshuffle.errors import BadInput
+from unshuffle.solve.grid.exchange import contacts, exchanged, seam_totals
+from unshuffle.solve.grid.pieces import Pieces, usual_price
+from unshuffle.solve.grid.shape import _exactly, _fullest, _opened
+from unshuffle.structure.layouts import Grid
+from unshuffle.tasks.jigsaw import as_float, cut, join
+from unshuffle.tasks.piles import reassemble_pile
+
+
+def pile(grid: Grid, missing: tuple[int, ...], foreign: int, turned: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """Tiles of a texture without those of some cells, with some of another; the cell of each, -1 if it is foreign."""
+    whole, other = (cut(texture(14 * grid.height, 14 * grid.width, seed), grid)[0] for seed in (1, 2))
+    cells = np.setdiff1d(np.arange(grid.n), missing)
+    tiles, place = np.concatenate((whole[cells], other[7::9][:foreign])), np.concatenate((cells, np.full(foreign, -1)))
+    rng = np.random.default_rng(0)
+    mixed = rng.permutation(len(tiles))
+    turns = rng.integers(0, 4, len(tiles)) * turned
+    return np.stack([np.rot90(tiles[k], t) for k, t in zip(mixed, turns, strict=True)]), place[mixed]
+
+
+def expected(place: np.ndarray, grid: Grid) -> list[int]:
+    order = np.full(grid.n, -1)
+    order[place[place >= 0]] = np.flatnonzero(place >= 0)
+    return order.tolist()
+
+
+@pytest.mark.parametrize(("foreign", "known"), [(0, True), (0, False), (3, True), (3, False)])
+def test_missing_tiles_leave_holes_and_foreign_ones_are_left_out(foreign: int, known: bool) -> None:
+    grid = Grid(5, 6)
+    tiles, place = pile(grid, (8, 21, 29), foreign)
+    found, shape = reassemble_pile(as_float(tiles), grid if known else None, foreign=foreign > 0)
+    assert shape == grid
+    assert found.order.tolist() == expected(place, grid)
+    assert found.soft.shape == (len(tiles), grid.n)
+    assert found.confidence.shape == (len(tiles),)
+
+
+def test_more_tiles_than_cells_leave_out_the_worst() -> None:
+    grid = Grid(4, 5)
+    tiles, place = pile(grid, (), 4)
+    found, _ = reassemble_pile(as_float(tiles), grid, polish=True)
+    assert found.order.tolist() == found.best_order.tolist() == expected(place, grid)
+
+
+def test_turned_incomplete_and_of_unknown_size() -> None:
+    grid = Grid(4, 6)
+    tiles, place = pile(grid, (9,), 2, turned=True)
+    found, shape = reassemble_pile(as_float(tiles), None, turned=True, foreign=True)
+    assert found.state is not None
+    picture = join(tiles, found.order, shape, found.state)
+    truth = join(cut(texture(56, 84, 1), grid)[0], torch.where(torch.arange(24) == 9, -1, torch.arange(24)), grid)
+    assert any(np.array_equal(np.rot90(picture, k), truth) for k in range(4))
+    assert sorted(found.order[found.order >= 0].tolist()) == np.flatnonzero(place >= 0).tolist()
+    assert (found.state[found.order < 0] == -1).all()
+
+
+def test_solve_leaves_out_what_fits_worse_than_the_price() -> None:
+    """Of 14 items 10 belong into 12 positions. The energy is that of the seams made, and the price of the others."""
+    rng, grid = np.random.default_rng(1), Grid(3, 4)
+    right, below = (torch.from_numpy(rng.uniform(1, 2, (14, 14))) for _ in range(2))
+    truth = torch.from_numpy(rng.permutation(14)[:12])
+    for cost, pairs in zip((right, below), grid.relations(), strict=True):
+        cost[truth[pairs[:, 0]], truth[pairs[:, 1]]] = 0.1
+    for gone in truth[[3, 6]]:
+        for cost in (right, below):
+            cost[gone], cost[:, gone] = 3.0, 3.0
+    found = us.solve(grid, cost=(right, below), reject=0.8)
+    wanted = truth.clone()
+    wanted[[3, 6]] = -1
+    assert found.order.tolist() == wanted.tolist()
+    made = [(wanted[a] >= 0) & (wanted[b] >= 0) for a, b in (pairs.T for pairs in grid.relations())]
+    seams, whole = int(sum(m.sum() for m in made)), sum(len(m) for m in made)
+    assert found.energy == pytest.approx(0.1 * seams + 0.8 * (whole - seams))
+
+
+def test_the_usual_price_is_a_fifth_of_the_way_from_the_best_to_any() -> None:
+    cost = torch.full((9, 9), 1.1)
+    cost[torch.arange(9), (torch.arange(9) + 1) % 9] = 0.1
+    assert usual_price((cost, cost)) == pytest.approx(0.3)
+    pieces = cost.repeat_interleave(2, 0).repeat_interleave(2, 1)
+    assert usual_price((pieces, pieces), states=2) == pytest.approx(0.3)
+    cost.fill_diagonal_(0.0)  # nobody is its own neighbour
+    assert usual_price((cost, cost)) == pytest.approx(0.3)
+
+
+def test_the_worth_of_places_is_the_sum_over_seams() -> None:
+    grid = Grid(3, 3)
+    pieces = Pieces((torch.rand(16, 16).double(), torch.rand(16, 16).double()), 2, grid, reject=0.5)
+    b, board = pieces.belief, np.array([0, 3, -1, 5, 6, 9, -1, 10, -1])
+    right, below = b.score
+    total = 0.0
+    for y in range(3):
+        for x in range(3):
+            here, beside = board[3 * y + x], board[3 * y + x + 1] if x < 2 else -1
+            under = board[3 * y + 3 + x] if y < 2 else -1
+            total += right[here, beside] if here >= 0 and beside >= 0 else 0.0
+            total += below[here, under] if here >= 0 and under >= 0 else 0.0
+    assert b.total(board) == pytest.approx(total, rel=1e-5)
+    local = pieces.local(np.where(board >= 0, board // 2, -1), np.array([0, 1, 1, 0, 1, 0, 0, 0]))
+    assert local.tile[local.order].tolist() == [0, 1, -1, 2, 3, 4, -1, 5, -1]
+    sums = seam_totals(board, b)
+    for cell in np.flatnonzero(board >= 0):
+        without = board.copy()
+        without[cell] = -1
+        made = b.total(board) - b.total(without)
+        assert sums[cell] == pytest.approx(made, abs=1e-5)
+        assert contacts(without, b.shape, b.score, board[[cell]], np.array([cell]))[0, 0] == pytest.approx(
+            made, abs=1e-5
+        )
+    better = exchanged(board, b, 2, 8, leave=True)
+    assert b.total(better) >= b.total(board)
+    used = better[better >= 0] // 2
+    assert len(np.unique(used)) == len(used)
+
+
+def test_the_size_of_what_is_filled() -> None:
+    filled = np.zeros((9, 9), bool)
+    filled[7:9, 1:6] = filled[0:2, 1:6] = True  # four rows, over the edge of the torus
+    filled[8, 3] = False
+    filled[2, 2] = filled[7, 7] = True  # and two that do not belong
+    assert _fullest(_opened(filled)) == (4, 5)
+    assert _exactly(20, 4, 4) == Grid(4, 5)
+    assert _exactly(23, 4, 5) is None
+
+
+def test_fewer_and_more_items_than_positions_without_a_price() -> None:
+    """False: as many are left out or stay empty as there must be."""
+    grid = Grid(3, 4)
+    right, below = (torch.full((12, 12), 1.0) for _ in range(2))
+    for cost, pairs in zip((right, below), grid.relations(), strict=True):
+        cost[pairs[:, 0], pairs[:, 1]] = 0.1
+    fewer = torch.tensor([0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11])
+    found = us.solve(grid, cost=(right[fewer][:, fewer], below[fewer][:, fewer]), reject=False)
+    assert found.order.tolist() == [0, 1, 2, 3, 4, -1, 5, 6, 7, 8, 9, 10]
+    more = (
+        torch.nn.functional.pad(right, (0, 2, 0, 2), value=1.5),
+        torch.nn.functional.pad(below, (0, 2, 0, 2), value=1.5),
+    )
+    assert us.solve(grid, cost=more, reject=False).order.tolist() == list(range(12))
+
+
+def test_prices_and_costs_that_do_not_fit_are_refused() -> None:
+    both = torch.rand(6, 6), torch.rand(6, 6)
+    with pytest.raises(BadInput, match="give reject="):
+        us.solve(us.Grid(2, 2), cost=both)
+    with pytest.raises(BadInput, match="which are not the same"):
+        us.solve(us.Grid(2, 2), cost=both[0], reject=True)
+    with pytest.raises(BadInput, match="reject"):
+        us.solve(us.Grid(2, 2), cost=both, reject=float("nan"))
+    with pytest.raises(BadInput, match="different items"):
+        us.solve(us.Grid(2, 2), cost=(both[0], torch.rand(5, 5)), reject=True)
+
+
+def test_the_command_draws_holes_and_what_is_left_out(tmp_path: Path) -> None:
+    grid = Grid(4, 5)
+    tiles, place = pile(grid, (7,), 2)
+    (tmp_path / "tiles").mkdir()
+    for k, tile in enumerate(tiles):
+        Image.fromarray(tile).save(tmp_path / "tiles" / f"{k}.png")
+    arguments = ["jigsaw", str(tmp_path / "tiles"), "--foreign", "--json", "--out", str(tmp_path / "o")]
+    result = CliRunner().invoke(build("jigsaw"), arguments)
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert told["grid"] == "5x4"
+    assert told["order"] == expected(place, grid)
+    assert told["left_out"] == np.flatnonzero(place < 0).tolist()
+    hole = np.asarray(Image.open(tmp_path / "o" / "reassembled.png"))[14:28, 28:42]
+    assert (hole == 127).all()
+    assert np.asarray(Image.open(tmp_path / "o" / "left-out.png")).shape == (14, 28, 3)
+    lines = (tmp_path / "o" / "order.csv").read_text().splitlines()
+    assert len(lines) == 1 + 20 + 2
+    assert lines[8] == "2,3,,,"
+    assert lines[-1].startswith(",,")
