@@ -77,7 +77,7 @@ def understood(contacts: Contacts) -> str:
     single = len(contacts.contigs) == len(contacts.bins)
     what = "on their own" if single else f"of {len(contacts.contigs)} contigs"
     size = f" of {contacts.resolution:,} base pairs" if contacts.resolution > 1 else ""
-    weighted = "balanced by the file" if contacts.balanced else "balanced here"
+    weighted = "taken as balanced" if contacts.balanced else "counted, and balanced here"
     return f"{len(contacts.bins)} bins{size}, {what}; contacts {weighted}"
 
 
@@ -110,7 +110,7 @@ def listing(found: Scaffolds) -> Iterator[tuple[object, ...]]:
         for k in group.tolist():
             position += 1
             contig = int(contacts.contig[k])
-            way = "-" if turned[contig] else "+"
+            way = "turned" if turned[contig] else "as given"
             yield position, number, contacts.bins[k], contacts.contigs[contig], way, k + 1, f"{sure[k]:.4f}"
 
 
@@ -157,9 +157,10 @@ def picture_of(found: Scaffolds) -> Figure:
 
     figure = Figure(figsize=(11.5, 6.3), layout="constrained")
     panels = figure.subplots(2, 2, height_ratios=(1, 0.16))
-    logs = found.logs
+    logs = found.logs.copy()
     low, high = np.percentile(logs, [5, 99])
-    shown: dict[str, Any] = {"cmap": "magma", "vmin": low, "vmax": high, "interpolation": "nearest"}
+    np.fill_diagonal(logs, high)
+    shown: dict[str, Any] = {"cmap": "magma", "vmin": low, "vmax": high, "interpolation": "nearest", "aspect": "auto"}
     panels[0, 0].imshow(logs, **shown)
     panels[0, 0].set_title("contacts, as given")
     order = found.order

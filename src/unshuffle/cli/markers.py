@@ -137,7 +137,11 @@ def picture_of(read: Genotypes, found: LinkageMap) -> Figure:
         )  # fmt: skip
     bars.invert_yaxis()
     bars.set(
-        xticks=range(len(shown)), xticklabels=range(1, len(shown) + 1), xlabel="linkage group", ylabel="centimorgans"
+        xticks=range(len(shown)),
+        xticklabels=range(1, len(shown) + 1),
+        xlabel="linkage group",
+        ylabel="centimorgans",
+        xlim=(-0.7, len(shown) - 0.3),
     )
     if layer is not None:
         figure.colorbar(layer, ax=bars, shrink=0.6, label="confidence of a marker")
