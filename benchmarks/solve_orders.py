@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import kendalltau
 
+import unshuffle as us
 from unshuffle.files import write_atomic
 from unshuffle.readers.contacts import Contacts
 from unshuffle.readers.genotypes import Genotypes
@@ -128,6 +130,26 @@ def contigs(data: Any, seed: int) -> dict[str, Any]:
     return told | {"seconds": round(time.perf_counter() - began, 1)}
 
 
+def confidence(data: Any) -> dict[str, Any]:
+    """Joins of bins after noise was added to the logarithms of contacts, on chromosomes that no scale was chosen on."""
+    sure, right = [], []
+    for name in ("II", "VI", "VIII"):
+        counts = data[f"chr{name}"].astype(float)
+        for noise in (0.3, 0.6, 1.0):
+            rng = np.random.default_rng(int(10 * noise))
+            added = np.triu(rng.normal(0, noise, counts.shape), 1)
+            mixed = rng.permutation(len(counts))
+            noisy = ((counts + np.median(counts) / 2) * np.exp(added + added.T))[np.ix_(mixed, mixed)]
+            found = scaffold(single(noisy), chromosomes=1)
+            sure.append(found.joins[0])
+            right.append(np.abs(np.diff(mixed[found.groups[0]])) == 1)
+    chance, true = torch.from_numpy(np.concatenate(sure)), torch.from_numpy(np.concatenate(right))
+    above = chance > 0.9
+    told = {"joins": len(true), "right": float(true.double().mean()), "above 0.9": float(above.double().mean())}
+    told |= {"right above 0.9": float(true[above].double().mean())}
+    return told | {"expected calibration error": us.metrics.expected_calibration_error(chance, true)}
+
+
 def blurred(values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     values = values.copy()
     wrong = (rng.random(values.shape) < WRONG) & (values >= 0)
@@ -188,19 +210,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument(
-        "--only", nargs="+", choices=("chromosomes", "all", "contigs", "markers", "noisy"), default=None
+        "--only", nargs="+", choices=("chromosomes", "all", "confidence", "contigs", "markers", "noisy"), default=None
     )
     parser.add_argument("--markers", type=int, nargs="+", default=list(range(1, 11)), help="chromosomes")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--out", type=Path, default=Path("results/solve_orders.json"))
     options = parser.parse_args()
     result: dict[str, Any] = json.loads(options.out.read_text()) if options.out.exists() else {}
-    wanted = options.only or ("chromosomes", "all", "contigs", "markers", "noisy")
+    wanted = options.only or ("chromosomes", "all", "confidence", "contigs", "markers", "noisy")
     with np.load(options.data / "hic" / "yeast_10kb_I-VIII.npz") as contacts:
         if "chromosomes" in wanted:
             result["chromosomes"] = means(chromosomes(contacts), "tau", "neighbours")
         if "all" in wanted:
             result["eight chromosomes in one matrix"] = all_in_one(contacts)
+        if "confidence" in wanted:
+            result["confidence of bins with noise added"] = confidence(contacts)
         if "contigs" in wanted:
             result["contigs"] = [contigs(contacts, seed) for seed in range(options.seeds)]
     with np.load(options.data / "markers" / "mouse_f2_1-10.npz") as genotypes:
