@@ -108,6 +108,7 @@ TASKS = {
             "grid": Word("--grid", r"auto|[1-9]\d{0,2}x[1-9]\d{0,2}"),
             "shuffle": Switch("--shuffle"),
             "turned": Switch("--turned"),
+            "foreign": Switch("--foreign"),
             "anchors": Whole("--anchors", 0, 1000),
             **ANY,
         },

@@ -16,7 +16,7 @@ const PAGES = {
   puzzle: ["Puzzle", (root) => new Workbench(root, {
     task: "puzzle", title: "Puzzle", lead: "Cut a photo into tiles, shuffle them, and watch a soft permutation find their places: no training, no hints. Every tile is drawn at the mean of the places where it may stand.",
     takes: PICTURES, several: true, what: "a picture, or all tiles of one", examples: ["coffee", "boats", "alps"], view: new PuzzleView(),
-    fields: [grid("grid", 12, 9), check("shuffle", "Cut and shuffle it first", true), check("turned", "Tiles are turned as well"), number("anchors", "Tiles whose place is given away", { value: 0, min: 0, max: 1000, step: 1, omit: 0 }), polish(), seed(), limit()],
+    fields: [grid("grid", 12, 9), check("shuffle", "Cut and shuffle it first", true), check("turned", "Tiles are turned as well"), check("foreign", "Tiles of other pictures may be among them"), number("anchors", "Tiles whose place is given away", { value: 0, min: 0, max: 1000, step: 1, omit: 0 }), polish(), seed(), limit()],
   })],
   strips: ["Strips", (root) => new Workbench(root, {
     task: "strips", title: "Strips", lead: "A page went through the shredder. Scans of the strips, one picture each, are put side by side again by the shape of their edges and the print beside them.",

@@ -15,8 +15,9 @@ export class PuzzleView {
   constructor() { this.sheet = null; }
 
   uploaded(bench, files) {
-    const shuffle = document.getElementById("shuffle");
-    if (files.length > 1 && shuffle.checked) shuffle.click();  // tiles come as they are
+    if (files.length < 2) return;
+    document.getElementById("shuffle").checked = false;  // tiles come as they are, and how they stand is found out
+    for (const side of ["across", "down"]) document.getElementById(side).value = "";
   }
 
   given(about, shown, ready) {
