@@ -48,16 +48,18 @@ Tiles = Float[Tensor, "n height width channels"]
 PASSES = 6  # over all pairs of tiles: extrapolation and two gradients, to the right and below
 
 
-def seam_costs(tiles: Tiles, watch: Watch | None = None, every: int = 1) -> Seams:
+def seam_costs(tiles: Tiles, watch: Watch | None = None, every: int = 1, late: float = 1.0) -> Seams:
     """Pixel values from 0 to 255, whatever the bit depth was; ``every`` so many pixels along a seam are compared.
 
-    `Stopped` if the watch says so before all tiles are.
+    `Stopped` if the watch says so before all tiles are; for a limit of time, only after ``late`` times as long.
     """
     done = 0.0
 
     def tell(share: float) -> None:
         nonlocal done
-        if watch is not None and not watch(stage="compare the seams", done=done / PASSES):
+        if watch is not None and not (
+            watch(stage="compare the seams", done=done / PASSES) or _may_be_late(watch, late)
+        ):
             raise Stopped
         done += share
 
@@ -66,8 +68,13 @@ def seam_costs(tiles: Tiles, watch: Watch | None = None, every: int = 1) -> Seam
     return Seams(right, below, (right_border, below_border))
 
 
+def _may_be_late(watch: Watch, late: float) -> bool:
+    return watch.status == "time limit" and watch.seconds <= late * (watch.time_limit or 0.0)
+
+
 FEW = 8  # pixels of a seam that are compared at first where time may be short
 SHARE = 0.3  # of the time that is left for comparing more of them
+LATE = 2.0  # times the limit: without the first comparison there is nothing to show, and on a busy machine it may come late
 LONG = 1.0  # seconds of comparing from which on somebody may lose patience
 
 
@@ -79,12 +86,14 @@ def seams_in_time(tiles: Tiles, watch: Watch) -> Seams | None:
         few = 0
     rough, began = None, watch.seconds
     try:
-        rough = seam_costs(tiles, watch, few) if few else None
+        rough = seam_costs(tiles, watch, few, LATE) if few else None
         enough = 1
         if rough is not None and limit is not None:
             whole = (watch.seconds - began) * few
             enough = math.ceil(whole / max(SHARE * (limit - watch.seconds), 1e-9))
-        return seam_costs(tiles, watch, enough) if enough < few or not few else rough
+        if not few:
+            return seam_costs(tiles, watch, late=LATE)
+        return seam_costs(tiles, watch, enough) if enough < few else rough
     except Stopped:
         return rough
 
