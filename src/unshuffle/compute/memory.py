@@ -51,7 +51,7 @@ def added(a: Tensor, b: Tensor) -> Tensor:
 def _taken(size: int) -> memoryview:
     fitting = [key for key, room in tuple(_spare.items()) if room.nbytes == size]
     found = (_spare.pop(key, None) for key in fitting)  # None if another thread was quicker
-    return next((room for room in found if room is not None), None) or memoryview(np.empty(size, np.uint8))
+    return next((room for room in found if room is not None), None) or np.empty(size, np.uint8).data
 
 
 def _given_back(room: memoryview) -> None:

@@ -146,8 +146,8 @@ class _Search:
                 self.late.append(found.status)
             return bins[found.order.numpy()]
         pieces = np.split(np.arange(len(bins)), starts[1:])
-        found: Arrangement = arrange_pieces(cost, pieces, weights(), generator=self.generator, watch=watch)
-        return bins[found.order]
+        arranged: Arrangement = arrange_pieces(cost, pieces, weights(), generator=self.generator, watch=watch)
+        return bins[arranged.order]
 
     def again(self, group: Int[np.ndarray, "some"], watch: Watch) -> Int[np.ndarray, "some"]:
         """A group on its own, in the direction that it had."""
