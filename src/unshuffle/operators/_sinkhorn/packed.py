@@ -321,13 +321,15 @@ def _exp_all(x):
 
 @njit(fastmath=True)
 def _iterate(X, n, u, v, room, seen, limits):
-    """As `scaling.iterate`, for eight matrices; False if any of them is hard."""
+    """As `scaling.iterate`, for eight matrices; False if any of them is hard. Sizes that many ask for are written out."""
     T = u.shape[0]
     flat_u, flat_v = u.reshape(-1), v.reshape(-1)
     if n == 4:
         packed_iterations(X, 4, flat_u, flat_v, T, room, seen)
     elif n == 8:
         packed_iterations(X, 8, flat_u, flat_v, T, room, seen)
+    elif n == 10:
+        packed_iterations(X, 10, flat_u, flat_v, T, room, seen)
     else:
         packed_iterations(X, n, flat_u, flat_v, T, room, seen)
     fine = near = 0
@@ -350,6 +352,8 @@ def _again(P, n, u, v, room):
         packed_iterations(P, 4, flat_u, flat_v, T, room, None)
     elif n == 8:
         packed_iterations(P, 8, flat_u, flat_v, T, room, None)
+    elif n == 10:
+        packed_iterations(P, 10, flat_u, flat_v, T, room, None)
     else:
         packed_iterations(P, n, flat_u, flat_v, T, room, None)
 
@@ -446,6 +450,8 @@ def _pull_back(P, G, n, u, v, T, room, D):
         packed_backward(P, G, 4, u, v, T, room, D)
     elif n == 8:
         packed_backward(P, G, 8, u, v, T, room, D)
+    elif n == 10:
+        packed_backward(P, G, 10, u, v, T, room, D)
     else:
         packed_backward(P, G, n, u, v, T, room, D)
 
