@@ -48,10 +48,10 @@ Tiles = Float[Tensor, "n height width channels"]
 PASSES = 6  # over all pairs of tiles: extrapolation and two gradients, to the right and below
 
 
-def seam_costs(tiles: Tiles, watch: Watch | None = None, every: int = 1, late: float = 1.0) -> Seams:
+def seam_costs(tiles: Tiles, watch: Watch | None = None, every: int = 1, late: float = 0.0) -> Seams:
     """Pixel values from 0 to 255, whatever the bit depth was; ``every`` so many pixels along a seam are compared.
 
-    `Stopped` if the watch says so before all tiles are; for a limit of time, only after ``late`` times as long.
+    `Stopped` if the watch says so before all tiles are; for a limit of time, only ``late`` seconds after it.
     """
     done = 0.0
 
@@ -69,12 +69,12 @@ def seam_costs(tiles: Tiles, watch: Watch | None = None, every: int = 1, late: f
 
 
 def _may_be_late(watch: Watch, late: float) -> bool:
-    return watch.status == "time limit" and watch.seconds <= late * (watch.time_limit or 0.0)
+    return watch.status == "time limit" and bool(watch.time_limit) and watch.seconds <= (watch.time_limit or 0.0) + late
 
 
 FEW = 8  # pixels of a seam that are compared at first where time may be short
 SHARE = 0.3  # of the time that is left for comparing more of them
-LATE = 2.0  # times the limit: without the first comparison there is nothing to show, and on a busy machine it may come late
+LATE = 1.0  # seconds: without the first comparison there is nothing to show
 LONG = 1.0  # seconds of comparing from which on somebody may lose patience
 
 
