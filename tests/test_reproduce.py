@@ -421,6 +421,9 @@ def test_a_row_a_column_and_a_section_can_be_asked_for(tmp_path):
         ("softsort", "[10, 11]"),
         ("sorting", "[10, 11]"),
     }
+    exact = reproduce("sorting", "--scale", "smoke", "--seeds", "0", "--row", "SoftSort", "--store", tmp_path / "exact")
+    assert exact.exit_code == 0, exact.output
+    assert {r.task for r in Store(tmp_path / "exact")} == {"softsort"}
 
 
 @pytest.mark.parametrize(
@@ -431,6 +434,7 @@ def test_a_row_a_column_and_a_section_can_be_asked_for(tmp_path):
         (("sorting", "--seeds", "a"), "Seeds are whole numbers"),
         (("jigsaw",), "--data"),
         (("sorting", "--device", "quantum"), "There is no device 'quantum' here"),
+        (("sorting", "--row", "adapt"), "--row must be one of strong recipe, global, adaptive, matched"),
         (("sorting", "--column", "7"), "--column must be one of 100, 300, 5, 10, 50"),
         (("sorting", "--only", "Neural", "--section", "[1, 2]"), "--section must be one of [0, 1], [10, 11]"),
     ],

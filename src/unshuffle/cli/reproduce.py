@@ -30,6 +30,9 @@ Folder = Annotated[
     Path, typer.Option("--store", help="Folder of the result files: what is there is not computed again.")
 ]
 Only = Annotated[str | None, typer.Option("--only", help="Only rows whose name contains this.")]
+Rows = Annotated[
+    list[str] | None, typer.Option("--row", help="Only the row of exactly this name (can be given several times).")
+]
 Columns = Annotated[
     list[str] | None, typer.Option("--column", help="Only this column, such as 100 (can be given several times).")
 ]
@@ -54,6 +57,7 @@ def reproduce(
     seeds: Seeds = None,
     store: Folder = Path("results/runs"),
     only: Only = None,
+    row: Rows = None,
     column: Columns = None,
     section: Sections = None,
     data: Data = None,
@@ -90,7 +94,7 @@ def reproduce(
     if table == "all" and data is None and not quiet:
         errors.print("Without --data FOLDER the jigsaw tables are left out.")
     wanted = Wanted(scale, _numbers(seeds or ("0,1" if scale == "smoke" else "0,1,2")), data)  # pyright: ignore[reportArgumentType]
-    planned = _chosen([one for name in names for one in TABLES[name](wanted)], only, column, section)
+    planned = _chosen([one for name in names for one in TABLES[name](wanted)], only, row, column, section)
     results = Store(store)
     missing = not_yet_computed(planned, results, retry)
     with _Progress(len(planned), len(planned) - len(missing), quiet) as shown:
@@ -109,17 +113,15 @@ def reproduce(
         raise typer.Exit(1)
 
 
-def _chosen(
-    planned: list[Planned], only: str | None, columns: list[str] | None, sections: list[str] | None
-) -> list[Planned]:
+def _chosen(planned: list[Planned], only: str | None, *exact: list[str] | None) -> list[Planned]:
     """What was asked for; a sentence that says what there is, if that is nothing."""
     kept = [one for one in planned if only is None or only in one.place.row]
     if not kept:
         raise BadInput(f"No row has {only!r} in its name, so there is nothing to compute; leave out --only to see all.")
-    for option, part, wanted in (("--column", "column", columns), ("--section", "section", sections)):
+    for part, wanted in zip(("row", "column", "section"), exact, strict=True):
         there = list(dict.fromkeys(getattr(one.place, part) for one in kept))
         for word in wanted or ():
-            one_of(option, word, there)
+            one_of(f"--{part}", word, there)
         kept = [one for one in kept if not wanted or getattr(one.place, part) in wanted]
     return kept
 
