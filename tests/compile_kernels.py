@@ -14,7 +14,8 @@ from triton.compiler import ASTSource
 from unshuffle.operators._sinkhorn.in_triton import launch, tiled, whole
 
 FLOATS = {"potentials": "*fp64", "f_bar": "*fp32", "g_bar": "*fp32", "to_beta": "*fp32", "logits": "*fp32", "out": "*fp32",
-          "weight": "*fp32", "logits_then_to_scores": "*fp32", "scale": "fp32", "sign": "fp32"}  # fmt: skip
+          "weight": "*fp32", "logits_then_to_scores": "*fp32", "scale": "fp32", "sign": "fp32",
+          "alike": "fp32", "log_high": "fp32", "log_low": "fp32"}  # fmt: skip
 GIVEN = ("scores", "beta", "soft", "grad", "to_scores")  # in the user's dtype
 FLAGS = {"WITH_BETA": True, "NOISY": True, "TO_BETA": "field"}
 

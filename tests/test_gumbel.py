@@ -23,7 +23,7 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 def noise_of(samples: int, batch: int, n: int, seed: int = 0) -> Tensor:
     """The noise itself, taken out of a draw: one iteration of a single row and column normalisation hides it, so ask for it."""
-    return noise.gumbel(torch.arange(samples * batch), n, noise.new_key(seeded(seed)), torch.float64)
+    return noise.gumbel(torch.arange(samples * batch), n, n, noise.new_key(seeded(seed)), torch.float64)
 
 
 @needs_numba
@@ -31,7 +31,7 @@ def noise_of(samples: int, batch: int, n: int, seed: int = 0) -> Tensor:
 def test_the_kernel_draws_the_same_noise_as_torch(n):
     from unshuffle.operators._sinkhorn import logits
 
-    expected = noise.gumbel(torch.tensor([1]), n, (123456789, 4000000000), torch.float64)[0]
+    expected = noise.gumbel(torch.tensor([1]), n, n, (123456789, 4000000000), torch.float64)[0]
     for dtype, bound in ((np.float64, 1e-6), (np.float32, 5e-3)):
         got = np.empty(n * n, dtype)
         stream = tuple(np.uint32(word) for word in (123456789, 4000000000, 0, 1))

@@ -21,6 +21,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import unshuffle as us
 from unshuffle.operators._sinkhorn import engine
+from unshuffle.operators._sinkhorn.block import WHOLE, Block
 from unshuffle.operators._sinkhorn.engine import perturbed_sinkhorn
 from unshuffle.operators._sinkhorn.in_triton import entries, launch, trust
 from unshuffle.operators._sinkhorn.noise import SILENT, Noise, gumbel, rows_at_once
@@ -38,14 +39,14 @@ def scores_of(n: int, batch: int, spread: float = 3.0, masked: bool = False) -> 
 
 def compare(
     scores: Tensor, beta: Tensor | None = None, samples: int | None = None, noise: Noise = SILENT, iterations: int = 5,
-    blocks: launch.Blocks | None = None, bound: float = 1e-6, exact: torch.dtype = torch.float64,
+    blocks: launch.Blocks | None = None, bound: float = 1e-6, exact: torch.dtype = torch.float64, real: Block = WHOLE,
 ) -> None:  # fmt: skip
     """Values and gradients against the kernels of the CPU on the same (rounded) inputs; gradients relative to the largest."""
-    P, potentials = launch.forward(scores, beta, samples, noise, iterations, blocks)
+    P, potentials = launch.forward(scores, beta, samples, noise, iterations, real, blocks)
     grad = torch.randn(P.shape).to(P.dtype)
-    found = (P, *launch.backward(scores, beta, samples, noise, potentials, grad, beta is not None, blocks))
+    found = (P, *launch.backward(scores, beta, samples, noise, potentials, grad, beta is not None, real, blocks))
     inputs = [x.to(exact).requires_grad_() for x in (scores, beta) if x is not None]
-    Q = perturbed_sinkhorn(inputs[0], *inputs[1:], samples=samples, noise=noise, iterations=iterations)
+    Q = perturbed_sinkhorn(inputs[0], *inputs[1:], samples=samples, noise=noise, iterations=iterations, block=real)
     expected = (Q.detach(), *torch.autograd.grad(Q, inputs, grad.to(exact)))
     for ours, theirs in zip(found, expected, strict=False):
         assert ours.shape == theirs.shape
@@ -74,6 +75,16 @@ def test_masks(blocks, iterations):
 def test_every_shape_of_beta_with_samples_and_noise(shape, blocks):
     beta = 0.5 + torch.rand(shape)
     compare(scores_of(9, 3), beta, 2, STREAM, iterations=3, blocks=blocks, exact=torch.float32, bound=3e-6)
+
+
+@pytest.mark.parametrize("blocks", [None, TILES], ids=["whole", "tiled"])
+@pytest.mark.parametrize("alike", [1, 6])
+def test_dummies_have_no_noise_and_the_last_stand_for_several(alike, blocks):
+    scores, beta = scores_of(9, 3), 0.5 + torch.rand(3, 9, 9)
+    compare(scores, blocks=blocks, real=Block(8, 6, alike))
+    compare(
+        scores, beta, 2, STREAM, iterations=3, blocks=blocks, exact=torch.float32, bound=3e-6, real=Block(6, 8, alike)
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -108,7 +119,7 @@ def test_strided_scores_and_gradients():
 @triton.jit
 def _noise(bits, values, number, n, rows_at_once, key_0, key_1, SIZE: tl.constexpr):
     entry = tl.arange(0, SIZE)
-    drawn = entries.random_bits(number + entry * 0, entry, n, rows_at_once, key_0, key_1)
+    drawn = entries.random_bits(number + entry * 0, entry, n, n, rows_at_once, key_0, key_1)
     tl.store(bits + entry, drawn, mask=entry < n * n)
     tl.store(values + entry, entries.gumbel(drawn), mask=entry < n * n)
 
@@ -119,7 +130,7 @@ def test_noise_is_that_of_the_cpu_bit_for_bit(n):
     number, key = 3_000_000_011, STREAM.key
     words = (launch.signed(number), n, rows_at_once(n), *map(launch.signed, key))
     _noise[(1,)](bits, values, *words, SIZE=triton.next_power_of_2(n * n))
-    expected = gumbel(torch.tensor([number]), n, key, torch.float64).flatten()
+    expected = gumbel(torch.tensor([number]), n, n, key, torch.float64).flatten()
     w = -(-(-expected).exp()).expm1()
     assert torch.equal(bits, (w * 2**31 - 0.5).round().int())
     likely = w < 0.99  # beyond, float32 has few digits of 1 - w left, in the kernels of the CPU as well

@@ -92,10 +92,14 @@ def _exactly(count: int, cost: np.ndarray) -> Pairing:
     try:
         items, positions = linear_sum_assignment(padded)
     except ValueError:
-        most = int((maximum_bipartite_matching(csr_array(cost < np.inf), perm_type="column") >= 0).sum())
+        most = _most_placements(cost < np.inf)
         raise BadInput(f"keep={count} placements are impossible: the mask lets at most {most} be made.") from None
     placed = (items < m) & (positions < n)
     return items[placed], positions[placed]
+
+
+def _most_placements(allowed: np.ndarray) -> int:
+    return int((maximum_bipartite_matching(csr_array(allowed), perm_type="column") >= 0).sum())
 
 
 def masked(scores: Tensor, allowed: Tensor | None, floor: float = -torch.inf) -> Tensor:
@@ -112,13 +116,18 @@ def masked(scores: Tensor, allowed: Tensor | None, floor: float = -torch.inf) ->
     return scores.masked_fill(~allowed, floor)
 
 
-def why_infeasible(allowed: np.ndarray, matrix: int | None = None) -> str:
+def why_infeasible(allowed: np.ndarray, matrix: int | None = None, keep: int | None = None) -> str:
     """One sentence on why no order fits the mask (items x positions), or an empty string if one does.
 
-    Every item must have a place if there are not more of them than positions, and every position an item if there are not fewer.
+    Every item must have a place if there are not more of them than positions, and every position an item if there are not fewer;
+    or there must be ``keep`` placements.
     """
     where = "" if matrix is None else f" of matrix {matrix}"
     m, n = allowed.shape
+    if keep is not None and keep < min(m, n):
+        most = _most_placements(allowed)
+        few = f"keep={keep} placements are impossible: the mask{where} lets at most {most} be made."
+        return few if most < keep else ""
     rows = np.flatnonzero(~allowed.any(axis=1))
     if rows.size and m <= n:
         return f"No order is possible: row {rows[0]}{where} (an item) has no allowed position."

@@ -10,10 +10,12 @@ from torch import Tensor
 
 from ..errors import BadInput, function, number, shown, whole
 from ..shapes import Mask, Scores
+from ._sinkhorn.block import WHOLE
 from ._sinkhorn.engine import perturbed_sinkhorn
 from ._sinkhorn.noise import SILENT, Noise, new_key
 from .assignment import masked
-from .permutation import square
+from .partial import Padded, Reject
+from .permutation import rectangle
 from .precision import in_full_precision
 
 
@@ -28,7 +30,10 @@ def gumbel_sinkhorn(
     noise: float = 1.0,
     allowed: Mask | None = None,
     share: tuple[int, int] | None = None,
-) -> Float[Tensor, "*draws n n"]:
+    *,
+    reject: Reject | None = None,
+    keep: int | None = None,
+) -> Float[Tensor, "*draws m n"]:
     r"""$P = \mathrm{Sinkhorn}(\beta\odot(S + g))$ with Gumbel(0, 1) noise $g$; Algorithm 1 with ``local``.
 
     ``beta`` is a number, or anything that broadcasts to the scores: one per matrix (..., 1, 1) or a field (..., n, n).
@@ -38,26 +43,63 @@ def gumbel_sinkhorn(
 
     ``share = (first, total)`` says that ``scores[0], scores[1], ...`` are entries first, first + 1, ... of a batch of total
     entries: processes that split a batch, with generators in one state, draw what one process with all of it would.
+
+    ``reject`` and ``keep`` are those of ``sinkhorn``, ``reject`` in units of the scores, so that beta multiplies it too. Only the real
+    entries have noise: what it is worth to be left out is a price, not a guess. A field of betas then has one more row, for positions left empty,
+    and one more column, for items left out; and so has the Q that ``local`` sees, where being left out is one more outcome.
     """
-    square(scores)
+    soft, padded = soft_square(
+        scores, beta, samples, local, iterations, generator, noise, allowed, share, reject=reject, keep=keep
+    )
+    return soft if padded is None else padded.real(soft)
+
+
+def soft_square(
+    scores: Scores,
+    beta: float | Tensor,
+    samples: int | None,
+    local: Callable[..., Tensor] | None,
+    iterations: int,
+    generator: torch.Generator | None,
+    noise: float,
+    allowed: Mask | None,
+    share: tuple[int, int] | None,
+    reject: Reject | None,
+    keep: int | None,
+) -> tuple[Float[Tensor, "*draws size size"], Padded | None]:
+    """``gumbel_sinkhorn`` with the dummies, if there are any."""
+    rectangle(scores)
     whole("iterations", iterations, 1)
     if samples is not None:
         whole("samples", samples, 1)
     number("noise", noise, least=0)
-    beta = as_beta(beta, scores)
+    padded = Padded.of(scores, reject, keep)
+    beta = as_beta(beta, scores, padded)
     scores = masked(scores, allowed)
+    if padded is not None:
+        scores, allowed = padded.scores(scores, reject), padded.mask(allowed)
+    block = WHOLE if padded is None else padded.block
     if local is not None:
         function("local", local, "us.LocalTemperature()")
         with torch.no_grad():
-            settled = perturbed_sinkhorn(scores.detach(), beta.detach(), iterations=iterations)
-        beta = as_beta(local(settled, beta, allowed), scores)
-    return perturbed_sinkhorn(
+            settled = perturbed_sinkhorn(
+                scores.detach(), _field(beta, padded).detach(), iterations=iterations, block=block
+            )
+        seen = settled if padded is None else padded.with_left_out(settled)
+        beta = as_beta(local(seen, beta, allowed), seen)
+    soft = perturbed_sinkhorn(
         scores,
-        beta,
+        _field(beta, padded),
         samples=samples,
         noise=Noise(float(noise), new_key(generator), *_place(scores, share)) if noise else SILENT,
         iterations=iterations,
+        block=block,
     )
+    return soft, padded
+
+
+def _field(beta: Tensor, padded: Padded | None) -> Tensor:
+    return beta if padded is None else padded.field(beta)
 
 
 def _place(scores: Tensor, share: tuple[int, int] | None) -> tuple[int, int]:
@@ -77,15 +119,23 @@ def _place(scores: Tensor, share: tuple[int, int] | None) -> tuple[int, int]:
     return first * each, total * each
 
 
-def as_beta(beta: float | Tensor, scores: Tensor) -> Tensor:
-    """beta as a tensor that broadcasts to the scores; positive and finite where that is free to check."""
+def as_beta(beta: float | Tensor, scores: Tensor, padded: Padded | None = None) -> Tensor:
+    """beta as a tensor that broadcasts to the scores, with a row and a column for dummies; positive and finite where that is free to check."""
     if not isinstance(beta, Tensor):
         value = number("beta (the inverse temperature)", beta, above=0)
         return scores.new_full((), value)  # filled where it is: new_tensor would copy, and wait for a GPU
+    beta = beta.to(scores)
+    if padded is not None and not padded.priced and broadcasts(beta, scores.shape):
+        beta = padded.outside(beta)
+    shape = scores.shape if padded is None else (*scores.shape[:-2], *padded.shape)
+    if not broadcasts(beta, shape):
+        left_out = "" if padded is None else ", with one more row and column for what is left empty and out"
+        raise BadInput(f"beta of shape {tuple(beta.shape)} does not broadcast to scores {tuple(shape)}{left_out}.")
+    return beta
+
+
+def broadcasts(values: Tensor, shape: tuple[int, ...]) -> bool:
     try:
-        fits = torch.broadcast_shapes(beta.shape, scores.shape) == scores.shape
+        return torch.broadcast_shapes(values.shape, shape) == shape
     except RuntimeError:
-        fits = False
-    if not fits:
-        raise BadInput(f"beta of shape {tuple(beta.shape)} does not broadcast to scores {tuple(scores.shape)}.")
-    return beta.to(scores)
+        return False

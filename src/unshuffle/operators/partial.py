@@ -1,18 +1,26 @@
 r"""Not every item has a place: what it is worth to leave an item out and a position empty.
 
 With m items and n positions the partial problem is the square one padded with dummies, all alike: a dummy item at position j
-(the position stays empty) scores $r_j$, item i at a dummy position (it is left out) scores $r_i$, a dummy with a dummy 0.
+(the position stays empty) scores $r_j$, item i at a dummy position (it is left out) scores $r_i$, a dummy with a dummy 0. With
+``keep`` placements there are n - k dummy items and m - k dummy positions, and they avoid each other. Without ``reject`` and ``keep``
+as many are placed as fit.
+
+Sinkhorn treats dummies that are alike alike, so one row and one column can stand for many of them: `Padded` is a square of size
+max(m, n) + 1 at most, where the definition has m + n.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..compute.transforms import symbolic
 from ..errors import BadInput, shown, whole
+from ._sinkhorn.block import Block
 
 Price: TypeAlias = float | Float[Tensor, "..."]
 Reject: TypeAlias = Price | tuple[Price, Price]
@@ -45,13 +53,10 @@ def _price(price: Price, count: int, who: str, scores: Tensor) -> Tensor:
         raise BadInput(
             f"reject has shape {tuple(price.shape)}, but there are {count} {who}s: give one number for each."
         )
-    if not bool(price.detach().isfinite().all()):
-        raise BadInput(f"reject must be finite, but the price of {who} {_first(~price.detach().isfinite())} is not.")
+    if price.device.type == "cpu" and not symbolic(price) and not bool(price.detach().isfinite().all()):
+        first = int((~price.detach().isfinite()).nonzero()[0, -1])
+        raise BadInput(f"reject must be finite, but the price of {who} {first} is not.")
     return price
-
-
-def _first(bad: Tensor) -> int:
-    return int(bad.nonzero()[0, -1])
 
 
 def kept(keep: int, scores: Tensor) -> int:
@@ -60,3 +65,88 @@ def kept(keep: int, scores: Tensor) -> int:
     if whole("keep", keep, 0) > min(m, n):
         raise BadInput(f"keep={keep} placements are impossible: there are {m} items and {n} positions.")
     return keep
+
+
+@dataclass(frozen=True)
+class Padded:
+    """The square problem that a partial one is part of: the real scores, then dummies, the last of which stand for several each."""
+
+    items: int
+    positions: int
+    size: int
+    alike: int  # dummies that the last row, and the last column, stand for
+    priced: bool  # whether being left out has a price, and so a temperature
+    meet: bool  # whether dummies may be with dummies
+
+    @classmethod
+    def of(cls, scores: Tensor, reject: Reject | None, keep: int | None) -> Padded | None:
+        """Nothing for square scores of which all are placed."""
+        m, n = scores.shape[-2:]
+        fewer = min(m, n)
+        keep = None if keep is None else kept(keep, scores)
+        if reject is None and keep is None:
+            keep = fewer
+        if m == n == keep:
+            return None
+        alike = fewer if keep is None else fewer - keep
+        return cls(m, n, max(m, n) + (alike > 0), max(alike, 1), reject is not None, keep is None)
+
+    @property
+    def block(self) -> Block:
+        return Block(self.items, self.positions, self.alike)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the real part with, where there are dummies, one row for positions left empty and one column for items left out."""
+        return self.items + (self.size > self.items), self.positions + (self.size > self.positions)
+
+    def scores(self, scores: Tensor, reject: Reject | None) -> Float[Tensor, "*batch size size"]:
+        """Scores with dummies; gradients reach the prices."""
+        rows, columns = self.size - self.items, self.size - self.positions
+        left_out, empty = (scores.new_zeros(()),) * 2 if reject is None else prices(reject, scores)
+        batch = scores.shape[:-2]
+        if columns:
+            scores = torch.cat([scores, left_out.expand(*batch, self.items, columns)], -1)
+        if not rows:
+            return scores
+        bottom = empty.expand(*batch, rows, self.positions)
+        if columns:
+            corner = scores.new_full((), 0.0 if self.meet else -torch.inf).expand(*batch, rows, columns)
+            bottom = torch.cat([bottom, corner], -1)
+        return torch.cat([scores, bottom], -2)
+
+    def field(self, beta: Tensor) -> Tensor:
+        """A beta for every entry of the square from one of this shape, whose last row and column serve all dummies; one for all as it is."""
+        if beta.ndim < 2 or beta.shape[-2:].numel() == 1:
+            return beta
+        batch, (rows, columns) = beta.shape[:-2], self.shape
+        beta = beta.expand(*batch, rows, columns)
+        beta = torch.cat([beta, beta[..., -1:, :].expand(*batch, self.size - rows, columns)], -2)
+        return torch.cat([beta, beta[..., -1:].expand(*batch, self.size, self.size - columns)], -1)
+
+    def outside(self, beta: Tensor) -> Tensor:
+        """A field for the real entries as one of this shape: where there is no price, any temperature will do."""
+        if beta.ndim < 2 or beta.shape[-2:].numel() == 1:
+            return beta
+        beta = beta.expand(*beta.shape[:-2], self.items, self.positions)
+        (rows, columns) = self.shape
+        return torch.nn.functional.pad(beta, (0, columns - self.positions, 0, rows - self.items), value=1.0)
+
+    def mask(self, allowed: Tensor | None) -> Tensor | None:
+        """A mask in this shape: who may be left out, and what may stay empty, is no matter of the mask."""
+        if allowed is None:
+            return None
+        rows, columns = self.shape
+        return torch.nn.functional.pad(allowed, (0, columns - self.positions, 0, rows - self.items), value=True)
+
+    def real(self, square: Tensor) -> Float[Tensor, "*batch items positions"]:
+        return square[..., : self.items, : self.positions]
+
+    def with_left_out(self, square: Tensor) -> Tensor:
+        """The real part of a soft permutation and, in one row and one column, how much of each is left empty and left out."""
+        m, n = self.items, self.positions
+        if self.size > m:
+            square = torch.cat([square[..., :m, :], square[..., m:, :].sum(-2, keepdim=True)], -2)
+        if self.size > n:
+            square = torch.cat([square[..., :n], square[..., n:].sum(-1, keepdim=True)], -1)
+        return square

@@ -6,13 +6,20 @@ from ..errors import number, whole
 from ..shapes import Mask, Scores, SoftPermutation
 from ._sinkhorn.engine import perturbed_sinkhorn
 from .assignment import masked
-from .permutation import square
+from .partial import Padded, Reject
+from .permutation import rectangle
 from .precision import in_full_precision
 
 
 @in_full_precision
 def sinkhorn(
-    scores: Scores, iterations: int = 10, allowed: Mask | None = None, *, tolerance: float | None = None
+    scores: Scores,
+    iterations: int = 10,
+    allowed: Mask | None = None,
+    *,
+    tolerance: float | None = None,
+    reject: Reject | None = None,
+    keep: int | None = None,
 ) -> SoftPermutation:
     r"""Soft permutation of ``exp(scores)``: normalise rows, then columns, ``iterations`` times.
 
@@ -22,9 +29,19 @@ def sinkhorn(
 
     With ``tolerance``, each matrix stops as soon as its rows sum to one within it, and ``iterations`` is the cap.
     ``marginal_error`` tells how far the result is from doubly stochastic.
+
+    With fewer items than positions (scores m x n, m < n) every item has a place and n - m positions stay empty; with more, every
+    position is filled and m - n items are left out. With ``reject`` (a number, one per item, or a pair for items and positions,
+    in units of the scores; gradients reach it) any item may be left out and any position stay empty, ``keep`` asks for that many placements.
+    Rows and columns then sum to at most one, and what is missing is the probability of being left out: it is the real part of the square
+    problem padded with dummies, as ``assign`` solves it, computed without most of them.
     """
-    square(scores)
+    rectangle(scores)
     whole("iterations", iterations, 1)
     if tolerance is not None:
         number("tolerance", tolerance, above=0)
-    return perturbed_sinkhorn(masked(scores, allowed), iterations=iterations, tolerance=tolerance)
+    scores, padded = masked(scores, allowed), Padded.of(scores, reject, keep)
+    if padded is None:
+        return perturbed_sinkhorn(scores, iterations=iterations, tolerance=tolerance)
+    square = padded.scores(scores, reject)
+    return padded.real(perturbed_sinkhorn(square, iterations=iterations, tolerance=tolerance, block=padded.block))

@@ -9,25 +9,26 @@ from torch import Tensor
 
 from ...errors import BadInput
 from . import kernel
+from .block import Block
 from .checks import check_feasible, check_finite
 from .in_torch import Perturb, second_order
 from .noise import Noise
 
 
 def solved(
-    scores: Tensor, beta: Tensor | None, samples: int, noise: Noise, iterations: int, tolerance: float | None
-) -> tuple[Tensor, kernel.State]:
+    scores: Tensor, beta: Tensor | None, samples: int, noise: Noise, iterations: int, tolerance: float | None, block: Block
+) -> tuple[Tensor, kernel.State]:  # fmt: skip
     """What the kernel's forward gives, or one sentence."""
     try:
-        draws, state = kernel.forward(scores, beta, samples, noise, iterations, tolerance)
+        draws, state = kernel.forward(scores, beta, samples, noise, iterations, tolerance, block)
     except kernel.Unusable:
         check_finite(scores, "Scores")
         if beta is not None:
             check_finite(beta, "beta")
-        check_feasible(scores, scores)
+        check_feasible(scores, scores, block)
         raise BadInput("The scores times beta are too large to compute with; scale them down.") from None
     if state.forbidden[0]:
-        check_feasible(scores, draws)
+        check_feasible(scores, draws, block)
     return draws, state
 
 
@@ -43,10 +44,11 @@ class KernelSinkhorn(torch.autograd.Function):
         noise: Noise,
         iterations: int,
         tolerance: float | None,
+        block: Block,
     ) -> Tensor:
-        draws, ctx.state = solved(scores, beta, samples or 1, noise, iterations, tolerance)
+        draws, ctx.state = solved(scores, beta, samples or 1, noise, iterations, tolerance, block)
         soft = draws.squeeze_(0) if samples is None else draws  # in place: a view would cost more
-        ctx.noise = noise
+        ctx.noise, ctx.block = noise, block
         ctx.save_for_backward(scores, beta, soft)
         return soft
 
@@ -54,19 +56,19 @@ class KernelSinkhorn(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         scores, beta, soft = ctx.saved_tensors
         if torch.is_grad_enabled():
-            found = _differentiable(scores, beta, grads[0], ctx.noise, ctx.state)
+            found = _differentiable(scores, beta, grads[0], ctx.noise, ctx.state, ctx.block)
         else:
             draws, grad = (x.reshape(-1, *scores.shape) for x in (soft, grads[0]))
-            found = kernel.backward(scores, beta, ctx.needs_input_grad[1], ctx.noise, draws, grad, ctx.state)
-        return *found, None, None, None, None
+            found = kernel.backward(scores, beta, ctx.needs_input_grad[1], ctx.noise, draws, grad, ctx.state, ctx.block)
+        return *found, None, None, None, None, None
 
 
 def _differentiable(
-    scores: Tensor, beta: Tensor | None, grad: Tensor, noise: Noise, state: kernel.State
+    scores: Tensor, beta: Tensor | None, grad: Tensor, noise: Noise, state: kernel.State, block: Block
 ) -> tuple[Tensor, Tensor | None]:
     """The gradient as a function that can be differentiated again, through the plain loop."""
     iterations = state.u.shape[1]
     used = torch.from_numpy(state.used).reshape(grad.shape[:-2]) if (state.used < iterations).any() else None
     with torch.enable_grad():
-        logits = scores.expand(grad.shape) if beta is None else Perturb.apply(scores, beta, grad.shape, noise)
-    return second_order([scores, beta], logits, iterations, grad, used)
+        logits = scores.expand(grad.shape) if beta is None else Perturb.apply(scores, beta, grad.shape, noise, block)
+    return second_order([scores, beta], logits, iterations, grad, used, block.alike)

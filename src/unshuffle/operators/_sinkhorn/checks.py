@@ -7,6 +7,7 @@ from torch import Tensor
 
 from ...errors import BadInput
 from ..assignment import why_infeasible
+from .block import WHOLE, Block
 
 
 def check_finite(values: Tensor, name: str) -> None:
@@ -20,16 +21,22 @@ def check_finite(values: Tensor, name: str) -> None:
         raise BadInput(f"{name} must be finite (-inf forbids an entry), but {place}{batch} is {word}.")
 
 
-def check_feasible(scores: Tensor, soft: Tensor) -> None:
+def check_feasible(scores: Tensor, soft: Tensor, block: Block = WHOLE) -> None:
     """A mask without a perfect matching leaves some row of a column-normalised matrix off by at least 1/n."""
-    n = scores.shape[-1]
+    n, items, positions = scores.shape[-1], block.items or scores.shape[-1], block.positions or scores.shape[-1]
     forbidden = scores.detach() == -torch.inf
     if not bool(forbidden.any()):
         return
-    off = ~((soft.detach().sum(-1) - 1).abs().amax(-1) < 1 / n)  # NaN counts as off
+    size = n - 1 + block.alike
+    wanted = items + positions - size  # placements at least, and exactly if dummies may not meet
+    if wanted <= 0:
+        return  # all may be left out
+    sums = soft.detach().sum(-1)
+    sums[..., -1] /= block.alike
+    off = ~((sums - 1).abs().amax(-1) < 1 / size)  # NaN counts as off
     off = off.reshape(-1, *scores.shape[:-2]).any(0).reshape(-1)
-    flat = forbidden.reshape(-1, n, n)
+    flat = forbidden[..., :items, :positions].reshape(-1, items, positions)
     for k in off.nonzero().flatten().tolist():
-        reason = why_infeasible(~flat[k].cpu().numpy(), k if len(flat) > 1 else None)
+        reason = why_infeasible(~flat[k].cpu().numpy(), k if len(flat) > 1 else None, wanted)
         if reason:
             raise BadInput(reason)

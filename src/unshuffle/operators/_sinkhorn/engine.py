@@ -10,6 +10,7 @@ from torch import Tensor
 from ...compute.jit import have_numba
 from ...compute.transforms import symbolic, transformed_in_graph
 from ..backends import choose
+from .block import WHOLE, Block
 from .checks import check_feasible, check_finite
 from .in_torch import Perturb, TorchSinkhorn, perturbed, plain_sinkhorn
 from .noise import SILENT, Noise
@@ -27,11 +28,12 @@ def perturbed_sinkhorn(
     noise: Noise = SILENT,
     iterations: int,
     tolerance: float | None = None,
+    block: Block = WHOLE,
 ) -> Tensor:
     """Sinkhorn(beta * (scores + noise.scale * g)); with ``samples``, that many draws in front of the batch."""
     if scores.numel() == 0:
         return scores.expand(scores.shape if samples is None else (samples, *scores.shape))
-    asked = (scores, beta, samples, noise, iterations, tolerance)
+    asked = (scores, beta, samples, noise, iterations, tolerance, block)
     if symbolic(scores, beta):
         if transformed_in_graph():
             return _plainly(*asked)
@@ -42,12 +44,12 @@ def perturbed_sinkhorn(
     if backend == "numba":
         return KernelSinkhorn.apply(*asked)  # pyright: ignore[reportReturnType]
     if backend == "triton" and tolerance is None:  # to stop by a tolerance, the host has to look
-        return _through_triton(scores, beta, samples, noise, iterations)
+        return _through_triton(scores, beta, samples, noise, iterations, block)
     return _through_torch_checked(*asked)
 
 
 def _through_triton(
-    scores: Tensor, beta: Tensor | None, samples: int | None, noise: Noise, iterations: int
+    scores: Tensor, beta: Tensor | None, samples: int | None, noise: Noise, iterations: int, block: Block
 ) -> Tensor:  # fmt: skip
     """Without a look at the values, for which the host would have to wait; torch.autograd.detect_anomaly() asks for it."""
     from .in_triton.autograd import TritonSinkhorn
@@ -57,33 +59,37 @@ def _through_triton(
         check_finite(scores, "Scores")
         if beta is not None:
             check_finite(beta, "beta")
-    soft: Tensor = TritonSinkhorn.apply(scores, beta, samples, noise, iterations)  # pyright: ignore[reportAssignmentType]
+    soft: Tensor = TritonSinkhorn.apply(scores, beta, samples, noise, iterations, block)  # pyright: ignore[reportAssignmentType]
     if looked_at:
-        check_feasible(scores, soft)
+        check_feasible(scores, soft, block)
     return soft
 
 
 def _through_torch(
-    scores: Tensor, beta: Tensor | None, samples: int | None, noise: Noise, iterations: int, tolerance: float | None
+    scores: Tensor, beta: Tensor | None, samples: int | None, noise: Noise, iterations: int, tolerance: float | None,
+    block: Block,
 ) -> Tensor:  # fmt: skip
     shape = scores.shape if samples is None else (samples, *scores.shape)
-    logits = scores if beta is None else Perturb.apply(scores, beta, shape, noise)
-    return TorchSinkhorn.apply(logits, iterations, tolerance)  # pyright: ignore[reportReturnType]
+    logits = scores if beta is None else Perturb.apply(scores, beta, shape, noise, block)
+    return TorchSinkhorn.apply(logits, iterations, tolerance, block.alike)  # pyright: ignore[reportReturnType]
 
 
 def _through_torch_checked(
-    scores: Tensor, beta: Tensor | None, samples: int | None, noise: Noise, iterations: int, tolerance: float | None
+    scores: Tensor, beta: Tensor | None, samples: int | None, noise: Noise, iterations: int, tolerance: float | None,
+    block: Block,
 ) -> Tensor:  # fmt: skip
     check_finite(scores, "Scores")
     if beta is not None:
         check_finite(beta, "beta")
-    soft = _through_torch(scores, beta, samples, noise, iterations, tolerance)
-    check_feasible(scores, soft)
+    soft = _through_torch(scores, beta, samples, noise, iterations, tolerance, block)
+    check_feasible(scores, soft, block)
     return soft
 
 
 def _plainly(
-    scores: Tensor, beta: Tensor | None, samples: int | None, noise: Noise, iterations: int, tolerance: float | None
+    scores: Tensor, beta: Tensor | None, samples: int | None, noise: Noise, iterations: int, tolerance: float | None,
+    block: Block,
 ) -> Tensor:  # fmt: skip
     """In operations that every transform of torch knows."""
-    return plain_sinkhorn(perturbed(scores, beta, samples, noise), iterations, tolerance=tolerance)
+    logits = perturbed(scores, beta, samples, noise, block)
+    return plain_sinkhorn(logits, iterations, tolerance=tolerance, alike=block.alike)

@@ -9,6 +9,7 @@ from torch import Tensor
 from ...compute.memory import empty_array
 from ...compute.threads import in_chunks
 from . import one_by_one, packed
+from .block import WHOLE, Block
 from .lanes import WIDTH
 from .logits import Gradients, Problem
 from .noise import Noise
@@ -31,11 +32,12 @@ class Unusable(Exception):
 
 
 def forward(
-    scores: Tensor, beta: Tensor | None, samples: int, noise: Noise, iterations: int, tolerance: float | None
-) -> tuple[Tensor, State]:
+    scores: Tensor, beta: Tensor | None, samples: int, noise: Noise, iterations: int, tolerance: float | None,
+    block: Block = WHOLE,
+) -> tuple[Tensor, State]:  # fmt: skip
     """P (samples, *scores.shape) and the state; ``beta`` is a number, one per matrix (*batch, 1, 1), or a field (*batch, n, n)."""
     n = scores.shape[-1]
-    given = problem(scores, beta, noise)
+    given = problem(scores, beta, noise, block)
     batch = len(given.scores)
     M, dtype = samples * batch, given.scores.dtype
     P = empty_array((M, n, n), scores.dtype)
@@ -51,7 +53,7 @@ def forward(
     )
     stop = dtype.type(-1 if tolerance is None else tolerance)
     limits, work = LIMITS[scores.dtype], P.size * (10.0 + 2 * iterations)
-    groups = samples * (batch // WIDTH) if n in SMALL and tolerance is None else 0
+    groups = samples * (batch // WIDTH) if n in SMALL and tolerance is None and block.alike == 1 else 0
     if groups:
         in_chunks(lambda low, high: packed.forward_packed(given, P, state, limits, low, high), groups, work / 4)
     if np.count_nonzero(state.kind) < M:
@@ -62,11 +64,12 @@ def forward(
 
 
 def backward(
-    scores: Tensor, beta: Tensor | None, wants_beta: bool, noise: Noise, P: Tensor, G: Tensor, state: State
-) -> tuple[Tensor, Tensor | None]:
+    scores: Tensor, beta: Tensor | None, wants_beta: bool, noise: Noise, P: Tensor, G: Tensor, state: State,
+    block: Block = WHOLE,
+) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """The gradients by scores and, if wanted, by beta, for G = dloss/dP; ``state`` is what forward gave for the same arguments."""
     n, samples = scores.shape[-1], len(P)
-    given = problem(scores, beta, noise)
+    given = problem(scores, beta, noise, block)
     batch = len(given.scores)
     shares = min(samples, -(-torch.get_num_threads() // batch))  # a small batch is split by samples instead
     soft, grad = (t.detach().contiguous().numpy().reshape(-1, n, n) for t in (P, G))
@@ -96,7 +99,7 @@ def is_field(beta: Tensor | None) -> bool:
     return beta is not None and beta.shape[-2:].numel() > 1
 
 
-def problem(scores: Tensor, beta: Tensor | None, noise: Noise) -> Problem:
+def problem(scores: Tensor, beta: Tensor | None, noise: Noise, block: Block = WHOLE) -> Problem:
     """What the kernels read; the arrays share memory with the tensors where they can."""
     batch, n = scores.shape[:-2], scores.shape[-1]
     real = np.float32 if scores.dtype == torch.float32 else np.float64
@@ -110,7 +113,8 @@ def problem(scores: Tensor, beta: Tensor | None, noise: Noise) -> Problem:
         own = beta.detach().reshape(beta.shape[:-2] if beta.ndim > 1 else ())
         each = own.expand(batch).contiguous().numpy().reshape(-1)
     stream = tuple(np.uint32(word) for word in (*noise.key, noise.first, noise.total or count))
-    return Problem(_flat(scores, n), each, field, real(noise.scale), stream)
+    real_part = (block.items or n, block.positions or n, block.alike)
+    return Problem(_flat(scores, n), each, field, real(noise.scale), stream, real_part)
 
 
 def _flat(matrices: Tensor, n: int) -> np.ndarray:

@@ -27,6 +27,7 @@ class Problem(NamedTuple):
     field: np.ndarray  # (0, 1 or batch, n * n): a beta for every entry
     noise: np.generic
     stream: tuple[np.generic, ...]  # two words of the key, the first number and the total, see `noise.Noise`
+    block: tuple[int, ...]  # items, positions, alike, see `block.Block`
 
 
 class Gradients(NamedTuple):
@@ -40,8 +41,8 @@ class Gradients(NamedTuple):
 
 @njit
 def new_words(n):
-    """Scratch for the random words of one group of rows."""
-    return np.empty(4 * ((rows_at_once(n) * n + 3) // 4), np.uint32)
+    """Scratch for the random words of one group of rows, of n columns or fewer."""
+    return np.empty(4 * ((max(1024, n) + 3) // 4), np.uint32)
 
 
 @njit
@@ -112,12 +113,33 @@ def _noisy(x, given, m, beta, field, words):
         _scale_without_noise(x, scores, beta, field)
         return
     n = int(np.sqrt(x.size))
+    items, positions, _ = given.block
+    if items < n or positions < n:
+        _noise_of_block(x, n, items, positions, given, m, words)
+        _scale(x, scores, beta, field, given.noise)
+        return
     width = rows_at_once(n) * n
     number = _number_of(given, m)
     for group in range((x.size + width - 1) // width):
         low, high = group * width, min(x.size, (group + 1) * width)
         _gumbel(words, x[low:high], group, number, given.stream[0], given.stream[1])
         _scale(x[low:high], scores[low:high], beta, field[low:high], given.noise)
+
+
+@njit
+def _noise_of_block(x, n, items, positions, given, m, words):
+    """x = g for the real entries, 0 for the dummies: made as if there were only the real ones, and then spread, from the last row on."""
+    count, width = items * positions, rows_at_once(positions) * positions
+    number = _number_of(given, m)
+    for group in range((count + width - 1) // width):
+        _gumbel(
+            words, x[group * width : min(count, (group + 1) * width)], group, number, given.stream[0], given.stream[1]
+        )
+    x[items * n :] = 0
+    for i in range(items - 1, -1, -1):
+        for j in range(positions - 1, -1, -1):
+            x[i * n + j] = x[i * positions + j]
+        x[i * n + positions : (i + 1) * n] = 0
 
 
 @njit

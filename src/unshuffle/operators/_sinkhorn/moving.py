@@ -19,7 +19,19 @@ from ...compute.jit import njit
 from ...compute.vector_math import LOG2E, exp_with_power, power_of, times_power
 from .lanes import add_gradient_rows
 from .logits import logits
-from .scaling import EASY, MOVED, bounds, gradient, pull, reach, scaled, sweep, weigh_gradient
+from .scaling import (
+    EASY,
+    MOVED,
+    bounds,
+    column_scalings,
+    gradient,
+    pull,
+    reach,
+    scaled,
+    start_at,
+    sweep,
+    weigh_gradient,
+)
 
 
 @njit(fastmath={"nnan", "nsz", "reassoc", "contract"})
@@ -96,16 +108,17 @@ def _in_range(totals, sums, n, limits):
 
 
 @njit
-def _row_error(u, E, totals, E_now):
+def _row_error(u, E, alike, totals, E_now):
     """The largest |row sum - 1| after the iteration before, whose scalings are u 2^E."""
-    worst = 0.0
+    worst, last = 0.0, u.size - 1
     for i in range(u.size):
-        worst = max(worst, abs(times_power(u[i], np.int32(E[i] - E_now[i])) * totals[i] - 1.0))
+        found = times_power(u[i], np.int32(E[i] - E_now[i])) * totals[i]
+        worst = max(worst, abs((found / alike if i == last else found) - 1.0))
     return worst
 
 
 @njit
-def forward_moving(L, K, state, m, totals, sums, tolerance, limits):
+def forward_moving(L, K, state, m, alike, totals, sums, tolerance, limits):
     """All iterations of matrix m with the logits L, and the result in K; what kind of matrix it was, 0 if it is unusable."""
     u, v, rows, columns = state.u[m], state.v[m], state.rows[m], state.columns[m]
     T, n = u.shape
@@ -113,26 +126,25 @@ def forward_moving(L, K, state, m, totals, sums, tolerance, limits):
         return 0
     E, H = np.empty(n, np.int32), np.empty(n, np.int32)
     start, scratch = np.empty(n, L.dtype), np.empty(n, L.dtype)
-    v[T] = 1
+    start_at(v[T], alike)
     columns[T] = 0
     used, rebased = T, 0
     for t in range(T):
         last = t - 1 if t else T  # where the v before is
         if t:
-            sweep(K, v[last], totals, u[t], sums)
+            sweep(K, v[last], alike, totals, u[t], sums)
         if t == 0 or not _in_range(totals, sums, n, limits):
             _rebase(L, K, E, H, v[last], columns[last], start, scratch)
             rebased += 1
-            sweep(K, start, totals, u[t], sums)
+            sweep(K, start, alike, totals, u[t], sums)
             if not _in_range(totals, sums, n, limits):
                 return 0
-        if t and tolerance > 0 and _row_error(u[t - 1], rows[t - 1], totals, E) <= tolerance:
+        if t and tolerance > 0 and _row_error(u[t - 1], rows[t - 1], alike, totals, E) <= tolerance:
             used = t
             break
         rows[t] = E
         columns[t] = H
-        for j in range(n):
-            v[t, j] = 1 / sums[j]
+        column_scalings(sums, alike, v[t])
     if used < T:  # K may have been built again for the iteration that was not needed
         E[:], H[:] = rows[used - 1], columns[used - 1]
         _kernel(L, E, H, K)
@@ -178,7 +190,7 @@ def _close(kernel, G, D, work, low, high, first):
 
 
 @njit
-def backward_moving(P, G, given, state, m, work, words, L, K, D, limit):
+def backward_moving(P, G, given, state, m, alike, work, words, L, K, D, limit):
     """D = dloss/dL of matrix m; L and K are scratch."""
     T, n = state.used[m], P.shape[0]
     u, v, rows, columns = state.u[m], state.v[m], state.rows[m], state.columns[m]
@@ -207,7 +219,8 @@ def backward_moving(P, G, given, state, m, work, words, L, K, D, limit):
             kernel, high = K, t + 1
         for j in range(n):
             work.s[t, j] = -own[j] * work.g_bar[j]
-        pull(kernel, work.s[t], work.a[t], work.f_bar, work.r[t], work.sums)
+        work.s[t, n - 1] /= alike
+        pull(kernel, work.s[t], work.a[t], work.f_bar, alike, work.r[t], work.sums)
         for j in range(n):
             work.g_bar[j] = work.c[t, j] * work.sums[j]
             work.f_bar[j] = 0

@@ -92,14 +92,14 @@ def rows_at_once(n):
 
 
 def gumbel(
-    numbers: Int[Tensor, " matrices"], n: int, key: tuple[int, int] | Tensor, dtype: torch.dtype
-) -> Float[Tensor, "matrices n n"]:
-    """Standard Gumbel noise for the matrices with these numbers; the torch twin of `scaling._gumbel`."""
+    numbers: Int[Tensor, " matrices"], m: int, n: int, key: tuple[int, int] | Tensor, dtype: torch.dtype
+) -> Float[Tensor, "matrices m n"]:
+    """Standard Gumbel noise for the matrices with these numbers; the torch twin of `logits._gumbel`."""
     width = rows_at_once(n) * n
     groups = [
-        _gumbel_group(numbers, group, min(width, n * n - group * width), key) for group in range(-(-n * n // width))
+        _gumbel_group(numbers, group, min(width, m * n - group * width), key) for group in range(-(-m * n // width))
     ]
-    return torch.cat(groups, dim=-1).reshape(-1, n, n).to(dtype)
+    return torch.cat(groups, dim=-1).reshape(-1, m, n).to(dtype)
 
 
 def _gumbel_group(numbers: Tensor, group: int, count: int, key: tuple[int, int] | Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import numpy as np
 from ...compute.jit import njit
 from .logits import as_given, logits, new_words, spend
 from .moving import backward_moving, forward_moving
-from .scaling import EASY, MOVED, PACKED, exp_rows, gradient, iterate, new_adjoint, recursion, row_maxima
+from .scaling import EASY, MOVED, PACKED, exp_rows, gradient, iterate, new_adjoint, recursion, row_maxima, start_at
 
 # log of a column's largest share of any row below which powers of two are chosen for it: well within what the scalings can take
 WEAK = -12.0
@@ -38,7 +38,7 @@ def _strengthen(best, row, top):
 def forward(given, tolerance, soft, state, limits, low, high):
     """Jobs low..high-1, each one of the matrices ``soft`` (samples * batch, n, n), except those that are done already."""
     batch, n, T = given.scores.shape[0], soft.shape[1], state.u.shape[1]
-    samples = soft.shape[0] // batch
+    samples, alike = soft.shape[0] // batch, soft.dtype.type(given.block[2])
     # one allocation each: two views of one are taken to overlap, and the loops over them stay scalar
     totals, sums = np.empty(n, soft.dtype), np.empty(n + 8, soft.dtype)
     L = np.empty((0, n), soft.dtype)  # made when it is needed
@@ -56,8 +56,8 @@ def forward(given, tolerance, soft, state, limits, low, high):
         weak = _weak(K, totals, sums[:n])
         if not weak:
             exp_rows(K, totals)
-            state.v[m, T] = 1
-            state.used[m] = iterate(K, state.u[m], state.v[m], totals, sums, tolerance, limits)
+            start_at(state.v[m, T], alike)
+            state.used[m] = iterate(K, state.u[m], state.v[m], alike, totals, sums, tolerance, limits)
             if state.used[m]:
                 state.kind[m] = EASY
                 continue
@@ -67,14 +67,14 @@ def forward(given, tolerance, soft, state, limits, low, high):
             L[:] = K
         else:
             logits(L.reshape(n * n), given, m, words)
-        state.kind[m] = forward_moving(L, K, state, m, totals, sums, tolerance, limits)
+        state.kind[m] = forward_moving(L, K, state, m, alike, totals, sums, tolerance, limits)
 
 
 @njit
 def backward(given, soft, grad, state, outs, samples, limits, low, high):
     """Jobs low..high-1; job = (share of the samples, batch entry), each with gradients of its own."""
     batch, n, shares = given.scores.shape[0], soft.shape[1], outs.scores.shape[0]
-    work = new_adjoint(state.u.shape[1], n, soft)
+    work, alike = new_adjoint(state.u.shape[1], n, soft), soft.dtype.type(given.block[2])
     D = L = K = np.empty((0, n), soft.dtype)  # made when they are needed
     wanted = outs.beta.shape[0] + outs.field.shape[0] > 0
     x = np.empty(n * n if wanted else 0, soft.dtype)
@@ -92,9 +92,9 @@ def backward(given, soft, grad, state, outs, samples, limits, low, high):
             if state.kind[m] == MOVED and L.shape[0] == 0:
                 L, K = np.empty((n, n), soft.dtype), np.empty((n, n), soft.dtype)
             if state.kind[m] == MOVED:
-                backward_moving(soft[m], grad[m], given, state, m, work, words, L, K, target, limits[2])
+                backward_moving(soft[m], grad[m], given, state, m, alike, work, words, L, K, target, limits[2])
             else:
-                _backward_easy(soft[m], grad[m], state, m, work, target)
+                _backward_easy(soft[m], grad[m], state, m, alike, work, target)
             if at_once:
                 outs.filled[share, b] = True
             else:
@@ -102,7 +102,7 @@ def backward(given, soft, grad, state, outs, samples, limits, low, high):
 
 
 @njit
-def _backward_easy(P, G, state, m, work, D):
+def _backward_easy(P, G, state, m, alike, work, D):
     T = state.used[m]
-    recursion(P, G, state.u[m, :T], state.v[m, :T], state.v[m, -1], work)
+    recursion(P, G, state.u[m, :T], state.v[m, :T], state.v[m, -1], alike, work)
     gradient(P, G, work.a[:T], work.c[:T], work.r[:T], work.s[:T], D)

@@ -18,21 +18,23 @@ from torch import Tensor
 from ...compute.transforms import in_transform
 from . import kernel
 from .autograd import solved
+from .block import Block
 from .in_torch import perturbed, plain_sinkhorn
 from .noise import Noise
 
-STREAM = "float noise, int first, int total"
+STREAM = "float noise, int first, int total, int items, int positions, int alike"
 STATE = "Tensor u, Tensor v, Tensor rows, Tensor columns, Tensor used, Tensor kind, Tensor start"
 Call = Callable[..., Any]
 State = tuple[Tensor, ...]  # u, v, rows, columns, used, kind, first, as `kernel.State` has them
 
 
 def through_operation(
-    scores: Tensor, beta: Tensor | None, samples: int | None, noise: Noise, iterations: int, tolerance: float | None
-) -> Tensor:
+    scores: Tensor, beta: Tensor | None, samples: int | None, noise: Noise, iterations: int, tolerance: float | None,
+    block: Block,
+) -> Tensor:  # fmt: skip
     """P where tensors stand for others: in graphs, and inside torch.func."""
     key = noise.key if isinstance(noise.key, Tensor) else torch.tensor(noise.key)
-    asked = (scores, beta, key, samples, noise.scale, noise.first, noise.total, iterations, tolerance)
+    asked = (scores, beta, key, samples, noise.scale, noise.first, noise.total, *block, iterations, tolerance)
     if torch.compiler.is_compiling() or not in_transform(scores, beta):
         return torch.ops.unshuffle.sinkhorn(*asked)[0]
     return Forward.apply(*asked)[0]  # pyright: ignore[reportIndexIssue]
@@ -48,9 +50,10 @@ def _noise(key: Tensor, scale: float, first: int, total: int) -> Noise:
 
 def forward(
     scores: Tensor, beta: Tensor | None, key: Tensor, samples: int | None, noise: float, first: int, total: int,
-    iterations: int, tolerance: float | None,
+    items: int, positions: int, alike: int, iterations: int, tolerance: float | None,
 ) -> State:  # fmt: skip
-    draws, state = solved(scores, beta, samples or 1, _noise(key, noise, first, total), iterations, tolerance)
+    stream, block = _noise(key, noise, first, total), Block(items, positions, alike)
+    draws, state = solved(scores, beta, samples or 1, stream, iterations, tolerance, block)
     _clear(state)
     soft = draws[0] if samples is None else draws
     return soft, *(torch.from_numpy(part) for part in state[:7])
@@ -68,7 +71,7 @@ def _clear(state: kernel.State) -> None:
 
 def _empty_forward(
     scores: Tensor, beta: Tensor | None, key: Tensor, samples: int | None, noise: float, first: int, total: int,
-    iterations: int, tolerance: float | None,
+    items: int, positions: int, alike: int, iterations: int, tolerance: float | None,
 ) -> State:  # fmt: skip
     n, count = scores.shape[-1], (samples or 1) * math.prod(scores.shape[:-2])
     shapes = ((count, iterations, n), (count, iterations + 1, n)) * 2 + ((count,), (count,), (count, n))
@@ -85,13 +88,13 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: State) -> None:
 
 def _gradients(call: Call, ctx: Any, grad: Tensor | None, *_: object) -> tuple[Tensor | None, ...]:
     if grad is None:
-        return (None,) * 9
+        return (None,) * 12
     scores, beta, key, soft, *state = ctx.saved_tensors
-    _samples, noise, first, total, _iterations, tolerance = ctx.settings
+    *stream, _iterations, tolerance = ctx.settings[1:]
     wanted = beta is not None and ctx.needs_input_grad[1]
-    asked = (noise, first, total, tolerance, wanted)
+    asked = (*stream, tolerance, wanted)
     to_scores, to_beta = call(scores, beta, key, soft, grad, *state, *asked)
-    return to_scores, to_beta if wanted else None, *(None,) * 7
+    return to_scores, to_beta if wanted else None, *(None,) * 10
 
 
 # --- backward --------------------------------------------------------------------------------------------------------
@@ -100,14 +103,14 @@ def _gradients(call: Call, ctx: Any, grad: Tensor | None, *_: object) -> tuple[T
 def backward(
     scores: Tensor, beta: Tensor | None, key: Tensor, soft: Tensor, grad: Tensor,
     u: Tensor, v: Tensor, rows: Tensor, columns: Tensor, used: Tensor, kind: Tensor, start: Tensor,
-    noise: float, first: int, total: int, tolerance: float | None, wants_beta: bool,
+    noise: float, first: int, total: int, items: int, positions: int, alike: int, tolerance: float | None, wants_beta: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The gradients by scores and by beta (nothing, if it is not wanted)."""
     arrays = (part.detach().contiguous().numpy() for part in (u, v, rows, columns, used, kind, start))
     state = kernel.State(*arrays, forbidden=NOTHING)
     draws, grads = (x.reshape(-1, *scores.shape) for x in (soft, grad))
-    stream = _noise(key, noise, first, total)
-    to_scores, to_beta = kernel.backward(scores, beta, wants_beta, stream, draws, grads, state)
+    stream, block = _noise(key, noise, first, total), Block(items, positions, alike)
+    to_scores, to_beta = kernel.backward(scores, beta, wants_beta, stream, draws, grads, state, block)
     return to_scores, scores.new_empty(0) if to_beta is None else to_beta
 
 
@@ -117,7 +120,7 @@ NOTHING: Any = torch.zeros(1, dtype=torch.bool).numpy()
 def _empty_backward(
     scores: Tensor, beta: Tensor | None, key: Tensor, soft: Tensor, grad: Tensor,
     u: Tensor, v: Tensor, rows: Tensor, columns: Tensor, used: Tensor, kind: Tensor, start: Tensor,
-    noise: float, first: int, total: int, tolerance: float | None, wants_beta: bool,
+    noise: float, first: int, total: int, items: int, positions: int, alike: int, tolerance: float | None, wants_beta: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     empty = scores.new_empty(0) if beta is None or not wants_beta else scores.new_empty(beta.shape)
     return scores.new_empty(scores.shape), empty
@@ -132,13 +135,13 @@ def _keep_again(ctx: Any, inputs: tuple[Any, ...], output: State) -> None:
 def _second(ctx: Any, by_scores: Tensor, by_beta: Tensor) -> tuple[Tensor | None, ...]:
     """The gradient's own gradient: of what the plain loop would give, as a function of scores, beta and the gradient."""
     scores, beta, key, grad, used = ctx.saved_tensors
-    scale, first, total, tolerance, wants_beta = ctx.settings
-    noise = Noise(scale, key, first, total)
+    scale, first, total, *block, tolerance, wants_beta = ctx.settings
+    noise, block = Noise(scale, key, first, total), Block(*block)
     stops = None if tolerance is None else used.reshape(grad.shape[:-2])
 
     def plain(*inputs: Tensor) -> Tensor:
-        logits = perturbed(inputs[0], inputs[1] if wants_beta else beta, ctx.samples, noise)
-        return plain_sinkhorn(logits, ctx.iterations, stops)
+        logits = perturbed(inputs[0], inputs[1] if wants_beta else beta, ctx.samples, noise, block)
+        return plain_sinkhorn(logits, ctx.iterations, stops, alike=block.alike)
 
     def gradients(grad: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
         return torch.func.vjp(plain, *inputs)[1](grad)
@@ -147,7 +150,7 @@ def _second(ctx: Any, by_scores: Tensor, by_beta: Tensor) -> tuple[Tensor | None
     to_grad, to_scores, *to_beta = torch.func.vjp(gradients, grad, *inputs)[1](against)
     if beta is not None and not wants_beta and ctx.needs_input_grad[1]:
         raise RuntimeError("A second derivative by beta needs the first one: ask for both.")
-    return to_scores, to_beta[0] if wants_beta else None, None, None, to_grad, *(None,) * 12
+    return to_scores, to_beta[0] if wants_beta else None, None, None, to_grad, *(None,) * 15
 
 
 # --- vmap: one more dimension of the batch, but with noise one matrix after the other, so that all have the same ------

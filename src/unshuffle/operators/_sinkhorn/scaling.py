@@ -4,6 +4,9 @@ Forward, the iteration in its scaling form: $K = e^{L - \max_j L}$, $u_t = 1/(K 
 $P = u_T K v_T$. The product of rows with v and their contribution to $K^T u$ are taken in one sweep, four rows at a time, so
 an iteration reads K once.
 
+Where the last row and column stand for several dummies, ``alike`` of them, they sum to as many: $u_t = \alpha/(K v_{t-1})$ with $\alpha$ that
+number for the last entry and 1 for the others, $v_t$ likewise, $v_0 = \alpha$; and backward $s_t$ and $r_t$ are divided by $\alpha$.
+
 Backward, from P and the 2T vectors, with $a_t = u_t/u_T$, $c_t = v_t/v_T$: for t = T..1, $s_t = -c_t\bar g$,
 $\bar f \mathrel{+}= a_t (P s_t)$, $r_t = -a_t \bar f$, $\bar g = c_{t-1} (P^T r_t)$; then
 $\partial L = P (G + \sum_t a_t s_t^T + r_t c_{t-1}^T)$.
@@ -99,22 +102,44 @@ def _dot(a, b):
 
 
 @njit(fastmath=True)
-def sweep(K, v, totals, u, sums):
+def sweep(K, v, alike, totals, u, sums):
     """totals = K v, u = 1 / totals, sums = K^T u, in one pass over K, four rows at a time."""
     n = K.shape[0]
+    rows = n if alike == 1 else n - 1
     one = K.dtype.type(1)
     sums[:] = 0
-    for i in range(0, n - 3, 4):
+    for i in range(0, rows - 3, 4):
         sweep_four(K, i, v, totals, u, sums, n, i)
-    if n >= 4 and n % 4:
-        sweep_four(K, n - 4, v, totals, u, sums, n, n - n % 4)
-    elif n < 4:
-        for i in range(n):
+    if rows >= 4 and rows % 4:
+        sweep_four(K, rows - 4, v, totals, u, sums, n, rows - rows % 4)
+    elif rows < 4:
+        for i in range(rows):
             totals[i] = _dot(K[i], v)
             u[i] = one / totals[i]
             for j in range(n):
                 sums[j] += K[i, j] * u[i]
     _gather(sums, n)
+    if rows < n:
+        totals[rows] = _dot(K[rows], v)
+        u[rows] = alike / totals[rows]
+        for j in range(n):
+            sums[j] += K[rows, j] * u[rows]
+
+
+@njit(fastmath=True)
+def column_scalings(sums, alike, v):
+    """v = 1 / sums."""
+    one = v.dtype.type(1)
+    for j in range(v.size):
+        v[j] = one / sums[j]
+    v[v.size - 1] *= alike
+
+
+@njit
+def start_at(v, alike):
+    """v = 1, but for the last entry, which stands for several."""
+    v[:] = 1
+    v[v.size - 1] = alike
 
 
 @njit
@@ -145,18 +170,19 @@ def reach(u, v, start):
 
 
 @njit(fastmath=True)
-def iterate(K, u, v, totals, sums, tolerance, limits):
+def iterate(K, u, v, alike, totals, sums, tolerance, limits):
     """All iterations and the result in K; how many were used, or 0 if the matrix is hard."""
     T, n = u.shape
     one = K.dtype.type(1)
     used, least_row, least_column, most_row, most_column = T, one, one, one, one
     for t in range(T):
-        before = v[t - 1] if t else v[T]  # v[T] holds the start, all ones
-        sweep(K, before, totals, u[t], sums)
+        before = v[t - 1] if t else v[T]  # v[T] holds the start
+        sweep(K, before, alike, totals, u[t], sums)
         if t and tolerance > 0:
             worst = K.dtype.type(0)
-            for i in range(n):
+            for i in range(n - 1):
                 worst = max(worst, abs(u[t - 1, i] * totals[i] - one))
+            worst = max(worst, abs(u[t - 1, n - 1] / alike * totals[n - 1] - one))
             if worst <= tolerance:
                 used = t
                 break
@@ -167,8 +193,7 @@ def iterate(K, u, v, totals, sums, tolerance, limits):
         # a NaN anywhere in K is in one of the totals and so in each of the sums
         if not (least_row * least_column > limits[0] and max(most_row, most_column) < limits[1]) or sums[0] != sums[0]:
             return 0
-        for j in range(n):
-            v[t, j] = one / sums[j]
+        column_scalings(sums, alike, v[t])
     # both bound a_t c_t, and with it what P may drop; the first costs nothing
     if most_row / least_row * most_column / least_column > limits[2] and reach(u[:used], v[:used], v[T]) > limits[2]:
         return 0
@@ -185,20 +210,25 @@ def scaled(K, u, v):
 
 
 @njit(fastmath=True)
-def pull(P, s, a, first, r, sums):
+def pull(P, s, a, first, alike, r, sums):
     """r = -a (first + a (P s)), sums = P^T r, in one pass over P."""
     n = P.shape[0]
+    rows = n if alike == 1 else n - 1
     sums[:] = 0
-    for i in range(0, n - 3, 4):
+    for i in range(0, rows - 3, 4):
         pull_four(P, i, s, a, first, r, sums, n, i)
-    if n >= 4 and n % 4:
-        pull_four(P, n - 4, s, a, first, r, sums, n, n - n % 4)
-    elif n < 4:
-        for i in range(n):
+    if rows >= 4 and rows % 4:
+        pull_four(P, rows - 4, s, a, first, r, sums, n, rows - rows % 4)
+    elif rows < 4:
+        for i in range(rows):
             r[i] = -a[i] * (first[i] + a[i] * _dot(P[i], s))
             for j in range(n):
                 sums[j] += P[i, j] * r[i]
     _gather(sums, n)
+    if rows < n:
+        r[rows] = -a[rows] * (first[rows] + a[rows] * _dot(P[rows], s)) / alike
+        for j in range(n):
+            sums[j] += P[rows, j] * r[rows]
 
 
 @njit(fastmath=True)
@@ -218,7 +248,7 @@ def weigh_gradient(P, G, f_bar, g_bar):
 
 
 @njit(fastmath=True)
-def recursion(P, G, u, v, start, work):
+def recursion(P, G, u, v, start, alike, work):
     """Fills a, c, r, s (T x n each); c[t] is $c_{t-1}$ of the formula, so c[0] belongs to the start, $v_0$."""
     T, n = u.shape
     a, c, r, s, f_bar, g_bar, sums = work
@@ -238,7 +268,8 @@ def recursion(P, G, u, v, start, work):
     for t in range(T - 1, -1, -1):
         for j in range(n):
             s[t, j] = -(c[t + 1, j] if t + 1 < T else one) * g_bar[j]
-        pull(P, s[t], a[t], f_bar, r[t], sums)
+        s[t, n - 1] /= alike
+        pull(P, s[t], a[t], f_bar, alike, r[t], sums)
         for j in range(n):
             g_bar[j] = c[t, j] * sums[j]
         if t == T - 1:

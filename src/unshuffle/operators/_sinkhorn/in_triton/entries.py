@@ -55,13 +55,13 @@ def store_pair(pointer, high, low, mask):
 
 
 @triton.jit
-def random_bits(number, entry, n, rows_at_once, key_0, key_1):
-    """31 bits for an entry of the matrix with this number: which word of which Philox block, see ``noise``."""
-    entry = tl.minimum(entry, n * n - 1)  # outside the matrix any word will do
+def random_bits(number, entry, m, n, rows_at_once, key_0, key_1):
+    """31 bits for an entry of the m x n matrix with this number: which word of which Philox block, see ``noise``."""
+    entry = tl.minimum(entry, m * n - 1)  # outside the matrix any word will do
     width = rows_at_once * n
     group = entry // width
     place = entry - group * width
-    quarter = (tl.minimum(width, n * n - group * width) + 3) // 4
+    quarter = (tl.minimum(width, m * n - group * width) + 3) // 4
     zero = (number * 0 + entry * 0).to(tl.uint32)  # in the shape of both
     block, group, matrix = (
         zero + (place % quarter).to(tl.uint32),
@@ -87,7 +87,7 @@ def gumbel(bits):
 @triton.jit
 def logits(
     scores, scores_m, scores_i, scores_j, beta, beta_m, beta_i, beta_j, m, i, j, inside, batch, n,
-    scale, key_0, key_1, first, total, rows_at_once, WITH_BETA: tl.constexpr, NOISY: tl.constexpr,
+    scale, key_0, key_1, first, total, rows_at_once, items, positions, WITH_BETA: tl.constexpr, NOISY: tl.constexpr,
 ):  # fmt: skip
     """L = beta * x, x = scores + scale * g, and beta, at entries (i, j) of matrices m; L is FORBIDDEN outside and where scores are -inf."""
     b = (m % batch).to(tl.int64)
@@ -97,7 +97,8 @@ def logits(
     x = tl.where(forbidden, 0.0, x)
     if NOISY:
         number = m // batch * total + first + m % batch
-        x += scale * gumbel(random_bits(number, i * n + j, n, rows_at_once, key_0, key_1))
+        g = gumbel(random_bits(number, i * positions + j, items, positions, rows_at_once, key_0, key_1))
+        x += scale * tl.where((i < items) & (j < positions), g, 0.0)  # dummies have none
     factor = 1.0
     if WITH_BETA:
         factor = tl.load(beta + b * beta_m + wide * beta_i + j * beta_j, mask=inside, other=1.0).to(tl.float32)

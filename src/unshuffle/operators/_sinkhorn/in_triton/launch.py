@@ -6,13 +6,16 @@ NaN, +inf, or a row or column that is forbidden altogether makes its own matrix 
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 import triton
 from torch import Tensor
 
 from ...backends import LARGEST_WHOLE
+from ..block import WHOLE, Block
 from ..noise import Noise, rows_at_once
 from . import tiled, whole
 
@@ -39,12 +42,13 @@ def blocks_for(n: int, lanes: int) -> Blocks:
 
 
 def forward(
-    scores: Tensor, beta: Tensor | None, samples: int | None, noise: Noise, iterations: int, blocks: Blocks | None = None
+    scores: Tensor, beta: Tensor | None, samples: int | None, noise: Noise, iterations: int, real: Block = WHOLE,
+    blocks: Blocks | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """P, with ``samples`` in front if there are, and the potentials g_0, f_1, g_1, ..., f_T, g_T of each matrix, in double precision."""
     n, batch = scores.shape[-1], scores.shape[:-2].numel()
     matrices = (samples or 1) * batch
-    given = _Given(scores, beta, noise)
+    given = _Given(scores, beta, noise, real)
     potentials = torch.empty((matrices, 2 * iterations + 1, n), dtype=torch.float64, device=scores.device)
     shape = scores.shape if samples is None else (samples, *scores.shape)
     blocks = blocks or blocks_for(n, lanes_of(scores.device))
@@ -53,7 +57,7 @@ def forward(
             soft = torch.empty(shape, dtype=scores.dtype, device=scores.device)
             _run(
                 whole.forward, (triton.cdiv(matrices, blocks.together),), blocks,
-                *given.matrices, soft, potentials, matrices, batch, n, iterations, *given.stream,
+                *given.matrices, soft, potentials, matrices, batch, n, iterations, *given.sums, *given.stream,
                 **given.flags, SIDE=blocks.side, TOGETHER=blocks.together,
             )  # fmt: skip
         else:
@@ -63,12 +67,12 @@ def forward(
 
 def backward(
     scores: Tensor, beta: Tensor | None, samples: int | None, noise: Noise, potentials: Tensor, grad: Tensor,
-    to_beta: bool = False, blocks: Blocks | None = None,
+    to_beta: bool = False, real: Block = WHOLE, blocks: Blocks | None = None,
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """The gradients of scores and, if wanted, of beta, from that of P."""
     n, batch = scores.shape[-1], scores.shape[:-2].numel()
     matrices, iterations = potentials.shape[0], potentials.shape[1] // 2
-    given = _Given(scores, beta, noise)
+    given = _Given(scores, beta, noise, real)
     grad = grad.reshape(matrices, n, n)
     kind = "none" if not to_beta or beta is None else "field" if beta.shape[-2:].numel() > 1 else "each"
     blocks = blocks or blocks_for(n, lanes_of(scores.device))
@@ -80,7 +84,7 @@ def backward(
             back_beta = torch.empty(shape, dtype=torch.float32, device=scores.device)
             _run(
                 whole.backward, (triton.cdiv(matrices, blocks.together),), blocks, *given.matrices, grad, *grad.stride(),
-                potentials, back, back_beta, matrices, batch, n, iterations, *given.stream, **given.flags, TO_BETA=kind, SIDE=blocks.side, TOGETHER=blocks.together,
+                potentials, back, back_beta, matrices, batch, n, iterations, given.sums[0], *given.stream, **given.flags, TO_BETA=kind, SIDE=blocks.side, TOGETHER=blocks.together,
             )  # fmt: skip
         else:
             back, back_beta = _tiled_backward(given, potentials, grad, kind, blocks)
@@ -94,13 +98,20 @@ def backward(
 class _Given:
     """The arguments that tell the kernels what L is: tensors with their strides (0 where beta is broadcast), and the noise."""
 
-    def __init__(self, scores: Tensor, beta: Tensor | None, noise: Noise) -> None:
+    def __init__(self, scores: Tensor, beta: Tensor | None, noise: Noise, real: Block) -> None:
         n, self.batch = scores.shape[-1], scores.shape[:-2].numel()
         flat = scores.reshape(self.batch, n, n)
         factor = flat if beta is None else beta.expand(scores.shape).reshape(self.batch, n, n)
         self.matrices = (flat, *flat.stride(), factor, *factor.stride())
         words = (*noise.key, noise.first, noise.total or self.batch)
-        self.stream = (float(noise.scale), *map(signed, words), rows_at_once(n))
+        items, positions = real.items or n, real.positions or n
+        self.stream = (float(noise.scale), *map(signed, words), rows_at_once(positions), items, positions)
+        high = float(np.float32(math.log(real.alike)))
+        self.sums = (
+            float(real.alike),
+            high,
+            math.log(real.alike) - high,
+        )  # of the last row and column, and the logarithm as a pair
         self.flags: dict[str, Any] = {"WITH_BETA": beta is not None, "NOISY": noise.scale != 0}
 
 
@@ -126,6 +137,7 @@ def _tiled_forward(given: _Given, matrices: int, potentials: Tensor, blocks: Blo
     iterations, n = potentials.shape[1] // 2, potentials.shape[2]
     tiles = _Tiles(given, matrices, potentials, blocks)
     potentials[:, 0] = 0.0
+    potentials[:, 0, -1] = math.log(given.sums[0])
     for found in range(1, 2 * iterations + 1):
         tiles.half_step(found, found - 1)
     P = tiles.logits
@@ -144,7 +156,9 @@ def _tiled_backward(
     tiles.pull(last - 1, last, grad, f_bar[:, -1], 1.0)
     tiles.pull(last, last - 1, grad, g_bar[:, -1], 1.0)
     for t in range(iterations, 0, -1):
+        g_bar[:, t - 1, -1] /= given.sums[0]
         tiles.pull(2 * t - 1, 2 * t, g_bar[:, t - 1], f_bar[:, t - 1], -1.0)
+        f_bar[:, t - 1, -1] /= given.sums[0]
         if t > 1:
             tiles.pull(2 * t - 2, 2 * t - 1, f_bar[:, t - 1], g_bar[:, t - 2], -1.0)
     count = tiles.grid[1] * tiles.grid[2]
@@ -162,7 +176,7 @@ class _Tiles:
 
     def __init__(self, given: _Given, matrices: int, potentials: Tensor, blocks: Blocks) -> None:
         n = potentials.shape[2]
-        self.potentials, self.blocks = potentials, blocks
+        self.potentials, self.blocks, self.alike = potentials, blocks, given.sums[0]
         self.grid = (matrices, triton.cdiv(n, blocks.side), triton.cdiv(n, blocks.side))
         self.sides: dict[str, Any] = {"ROWS": blocks.side, "COLUMNS": blocks.side}
         self.logits = torch.empty((matrices, n, n), dtype=torch.float32, device=potentials.device)
@@ -172,7 +186,7 @@ class _Tiles:
         )  # fmt: skip
 
     def half_step(self, found: int, known: int) -> None:
-        self._run(tiled.half_step, found, found, known, self.potentials.shape[2])
+        self._run(tiled.half_step, found, found, known, self.potentials.shape[2], self.alike)
 
     def pull(self, own: int, other: int, weight: Tensor, out: Tensor, sign: float) -> None:
         """``weight`` is a matrix, or a vector along the other side."""

@@ -11,13 +11,13 @@ import triton
 import triton.language as tl
 
 from .entries import FORBIDDEN, LOWEST_TOP, load_pair, logits, potential, shifted, store_pair
-from .whole import UNSPECIALISED
+from .whole import CHANGING
 
 
-@triton.jit(do_not_specialize=UNSPECIALISED)
+@triton.jit(do_not_specialize=CHANGING)
 def write_logits(
     scores, scores_m, scores_i, scores_j, beta, beta_m, beta_i, beta_j, out,
-    batch, n, scale, key_0, key_1, first, total, rows_at_once,
+    batch, n, scale, key_0, key_1, first, total, rows_at_once, items, positions,
     WITH_BETA: tl.constexpr, NOISY: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     m = tl.program_id(0)
@@ -26,17 +26,17 @@ def write_logits(
     inside = (i < n) & (j < n)
     L, _, _ = logits(
         scores, scores_m, scores_i, scores_j, beta, beta_m, beta_i, beta_j, m, i, j, inside, batch, n,
-        scale, key_0, key_1, first, total, rows_at_once, WITH_BETA, NOISY,
+        scale, key_0, key_1, first, total, rows_at_once, items, positions, WITH_BETA, NOISY,
     )  # fmt: skip
     tl.store(out + (m.to(tl.int64) * n + i) * n + j, L, mask=inside)
 
 
-@triton.jit(do_not_specialize=["found", "known"])
+@triton.jit(do_not_specialize=["found", "known", "alike"])
 def half_step(
-    logits, own_stride, other_stride, potentials, potentials_m, found, known, n,
+    logits, own_stride, other_stride, potentials, potentials_m, found, known, n, alike,
     OWN: tl.constexpr, OTHER: tl.constexpr,
 ):  # fmt: skip
-    """Vector ``found`` of the potentials from vector ``known``: -LSE over the other side."""
+    """Vector ``found`` of the potentials from vector ``known``: -LSE over the other side; the last stands for ``alike``."""
     m = tl.program_id(0).to(tl.int64)
     own = tl.program_id(1) * OWN + tl.arange(0, OWN)[:, None]
     kept = potentials + m * potentials_m
@@ -51,7 +51,7 @@ def half_step(
         sums = tl.sum(tl.exp(shifted(L, -higher, 0.0, high, low_part)), axis=1, keep_dims=True)
         total = total * tl.exp(top - higher) + sums
         top = higher
-    high, low_part = potential(top, total, own < n)
+    high, low_part = potential(top, total / tl.where(own == n - 1, alike, 1.0), own < n)
     store_pair(kept + found * n + own, high, low_part, own < n)
 
 
@@ -95,11 +95,11 @@ def pull(
     tl.store(place, tl.load(place, mask=own < n, other=0.0) + sign * total, mask=own < n)
 
 
-@triton.jit(do_not_specialize=UNSPECIALISED)
+@triton.jit(do_not_specialize=CHANGING)
 def write_gradient(
     logits_then_to_scores, scores, scores_m, scores_i, scores_j, beta, beta_m, beta_i, beta_j,
     grad, grad_m, grad_i, grad_j, potentials, f_bar, g_bar, to_beta, batch, n, iterations,
-    scale, key_0, key_1, first, total, rows_at_once, WITH_BETA: tl.constexpr, NOISY: tl.constexpr, TO_BETA: tl.constexpr,
+    scale, key_0, key_1, first, total, rows_at_once, items, positions, WITH_BETA: tl.constexpr, NOISY: tl.constexpr, TO_BETA: tl.constexpr,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """The gradient of the scores in place of L; to_beta is a field, or one number for each tile of a matrix."""
@@ -110,7 +110,7 @@ def write_gradient(
     inside = (i < n) & (j < n)
     L, x, factor = logits(
         scores, scores_m, scores_i, scores_j, beta, beta_m, beta_i, beta_j, m, i, j, inside, batch, n,
-        scale, key_0, key_1, first, total, rows_at_once, WITH_BETA, NOISY,
+        scale, key_0, key_1, first, total, rows_at_once, items, positions, WITH_BETA, NOISY,
     )  # fmt: skip
     kept = potentials + wide * (2 * iterations + 1) * n
     f_high, f_low = load_pair(kept + (2 * iterations - 1) * n + i, i < n)

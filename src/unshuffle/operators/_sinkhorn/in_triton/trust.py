@@ -7,6 +7,7 @@ import warnings
 
 import torch
 
+from ..block import Block
 from ..in_torch import perturbed, plain_sinkhorn
 from ..noise import Noise
 from . import launch
@@ -44,11 +45,11 @@ def deviation(device: torch.device, blocks: launch.Blocks) -> float:
     scores, beta = 8 * scores[:3], 0.5 + beta[:3]
     scores[1, 0, 1:] = -torch.inf
     scores, beta, grad = (x.to(device) for x in (scores, beta, grad.reshape(2, 3, n, n)))
-    noise = Noise(1.0, (2**32 - 5, 7), 2, 9)
-    soft, potentials = launch.forward(scores, beta, 2, noise, 3, blocks)
-    ours = (soft, *launch.backward(scores, beta, 2, noise, potentials, grad, True, blocks))
+    noise, real = Noise(1.0, (2**32 - 5, 7), 2, 9), Block(n - 1, max(1, n - 2), 2)
+    soft, potentials = launch.forward(scores, beta, 2, noise, 3, real, blocks)
+    ours = (soft, *launch.backward(scores, beta, 2, noise, potentials, grad, True, real, blocks))
     exact = [x.double().requires_grad_() for x in (scores, beta)]
-    expected = plain_sinkhorn(perturbed(exact[0], exact[1], 2, noise), 3)
+    expected = plain_sinkhorn(perturbed(exact[0], exact[1], 2, noise, real), 3, alike=real.alike)
     gradients = torch.autograd.grad(expected, exact, grad.double())
     pairs = zip(ours, (expected.detach(), *gradients), strict=True)
     return max(float((a - b).abs().nan_to_num(torch.inf).max() / b.abs().max()) for a, b in pairs if a is not None)
