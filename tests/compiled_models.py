@@ -64,6 +64,8 @@ everything = [
     us.GumbelSinkhorn(RAMP, us.LearnedTemperature()),
     us.GumbelSinkhorn(RAMP, us.LocalTemperature(us.DegreeViolation(), 0.5, us.Product())),
     us.StraightThrough(us.GumbelSinkhorn(RAMP)),
+    us.GumbelSinkhorn(RAMP, us.LocalTemperature(), reject=nn.Parameter(torch.tensor(0.2))),
+    us.StraightThrough(us.GumbelSinkhorn(RAMP, keep=4)),
     us.GumbelSinkhorn(us.EntropyTarget(0.9, 0.5, epochs=4)),
     us.ColumnSoftmax(RAMP),
     us.NeuralSort(RAMP),

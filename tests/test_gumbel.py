@@ -36,7 +36,7 @@ def test_the_kernel_draws_the_same_noise_as_torch(n):
         got = np.empty(n * n, dtype)
         stream = tuple(np.uint32(word) for word in (123456789, 4000000000, 0, 1))
         zeros = np.zeros((1, n * n), dtype)
-        given = logits.Problem(zeros, np.ones(1, dtype), zeros[:0], dtype(1), stream)
+        given = logits.Problem(zeros, np.ones(1, dtype), zeros[:0], dtype(1), stream, (n, n, 1))
         logits.logits(got, given, 1, logits.new_words(n))
         assert np.abs(got - expected.numpy().reshape(-1)).max() < bound
 

@@ -11,9 +11,7 @@ from torch import Tensor
 import unshuffle as us
 from reference import log_sinkhorn
 from unshuffle.compute.jit import have_numba
-from unshuffle.operators._sinkhorn import engine
-
-needs_numba = pytest.mark.skipif(not have_numba, reason="tests the kernel")
+from unshuffle.operators._sinkhorn import engine, noise
 
 
 def padded(scores: Tensor, items: Tensor, positions: Tensor, keep: int | None = None) -> Tensor:
@@ -65,7 +63,7 @@ def worst(found: dict[str, tuple[Tensor, Tensor]]) -> float:
     return max(float((a.double() - b).abs().max() / b.abs().max().clamp_min(1)) for a, b in found.values())
 
 
-@pytest.fixture(params=["kernel", "torch"])
+@pytest.fixture(params=["kernel", "torch"] if have_numba else ["torch"])
 def engine_of(request, monkeypatch):
     if request.param == "torch":
         monkeypatch.setattr(engine, "choose", lambda *_: ("torch", ""))
@@ -79,3 +77,259 @@ def test_values_and_all_gradients_are_those_of_the_padded_problem(shape, kind, d
     found = both(3 * torch.randn(shape, dtype=torch.float32).to(dtype), kind, 10)
     assert found["P"][0].shape == shape
     assert worst(found) < (1e-5 if dtype == torch.float32 else 1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_exact_at_any_spread_and_finite_at_ten_thousand(kind, engine_of):
+    found = both(40 * torch.randn(4, 21, 17, dtype=torch.float64), kind, 8, spread=30.0)
+    assert worst(found) < 1e-9
+    for ours, _ in both(1e4 * torch.randn(4, 21, 17).sign(), kind, 8, spread=1e4).values():
+        assert ours.isfinite().all()
+
+
+def test_second_derivatives_and_a_tolerance(engine_of):
+    scores, price = torch.randn(3, 4, dtype=torch.float64), torch.randn(3, dtype=torch.float64)
+    inputs = (scores.requires_grad_(), price.requires_grad_())
+    assert torch.autograd.gradcheck(lambda s, r: us.sinkhorn(s, 4, reject=(r, 0.3)), inputs)
+    assert torch.autograd.gradgradcheck(lambda s, r: us.sinkhorn(s, 2, reject=(r, 0.3)), inputs)
+    near = us.sinkhorn(scores, 10_000, reject=0.2, tolerance=1e-10)
+    assert (near - us.sinkhorn(scores, 3_000, reject=0.2)).abs().max() < 1e-8
+
+
+def test_missing_mass_is_the_probability_of_being_left_out():
+    scores = torch.randn(5, 6, 9, dtype=torch.float64)
+    for asked in ({"reject": 0.4}, {"reject": (torch.randn(6), torch.randn(9))}, {"keep": 3}):
+        P = us.sinkhorn(scores, 4_000, **asked)
+        assert (P.sum(-1) < 1 + 1e-6).all()
+        assert (P.sum(-2) < 1 + 1e-9).all()
+    assert us.sinkhorn(scores, 4_000, keep=3).sum((-1, -2)) == pytest.approx([3.0] * 5)
+    assert (us.sinkhorn(scores, 500).sum(-1) - 1).abs().max() < 1e-6  # all six have a place
+    dear, cheap = (us.sinkhorn(scores, reject=r).sum() for r in (5.0, -5.0))
+    assert dear < 1
+    assert cheap > 29
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_cold_it_is_the_partial_assignment(kind):
+    """One problem for both: what sinkhorn comes to as beta grows is what assign says."""
+    generator = torch.Generator().manual_seed(3)
+    scores, items, positions = (torch.randn(size, generator=generator) for size in ((40, 5, 7), (5,), (7,)))
+    asked = options(kind, items, positions, 5, 7)
+    cold = asked | ({"reject": (200 * items, 200 * positions)} if "reject" in kind else {})
+    soft = us.sinkhorn(200 * scores.double(), 3000, **cold)
+    hard = us.to_matrix(us.assign(scores, **asked), torch.float64, items=5)
+    prices = (items, positions) if "reject" in kind else (torch.zeros(5), torch.zeros(7))
+
+    def value(P: Tensor) -> Tensor:
+        left_out, empty = (((1 - P.sum(d)) * price).sum(-1) for d, price in zip((-1, -2), prices, strict=True))
+        return (P * scores).sum((-1, -2)) + left_out + empty
+
+    assert (value(soft) - value(hard)).abs().max() < 0.03  # 12 / 200 at most, by the entropy
+
+
+def gumbel_of(key_seed: int, matrices: int, m: int, n: int) -> Tensor:
+    key = noise.new_key(torch.Generator().manual_seed(key_seed))
+    return noise.gumbel(torch.arange(matrices), m, n, key, torch.float64)
+
+
+@pytest.mark.parametrize(("m", "n"), [(4, 6), (6, 4), (40, 35), (3, 3)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_noise_falls_on_real_entries_only(m, n, kind, engine_of):
+    scores, items, positions = (
+        torch.randn(s, dtype=torch.float64, requires_grad=True) for s in ((2, m, n), (m,), (n,))
+    )
+    beta = torch.tensor(1.7, dtype=torch.float64, requires_grad=True)
+    asked, leaves = options(kind, items, positions, m, n), [scores, beta]
+    g = gumbel_of(5, 6, m, n).reshape(3, 2, m, n)
+    scaled = {k: tuple(beta * p for p in v) if k == "reject" else v for k, v in asked.items()}
+    weights = torch.randn(3, 2, m, n, dtype=torch.float64)
+    draw = {"samples": 3, "noise": 0.5, "generator": torch.Generator().manual_seed(5)}
+    ours = us.gumbel_sinkhorn(scores, beta, **draw, **asked)
+    exact = us.sinkhorn(beta * (scores + 0.5 * g), **scaled)
+    if "reject" in kind:
+        leaves += [items, positions]
+    assert (ours - exact).abs().max() < 1e-5  # the kernel's noise has the digits of a float
+    found, expected = (torch.autograd.grad((P * weights).sum(), leaves) for P in (ours, exact))
+    for a, b in zip(found, expected, strict=True):
+        assert (a - b).abs().max() < 1e-4 * b.abs().max().clamp_min(1)
+
+
+def test_being_left_out_is_one_more_outcome_of_a_row():
+    """Temperatures per entry: a row that is torn between a place and no place is undecided."""
+    scores = torch.full((2, 3), -8.0, dtype=torch.float64)
+    scores[0, 0], scores[1, 1] = 0.0, 9.0  # item 0: place 0 or none; item 1: place 1
+    seen = []
+
+    def local(Q, beta, allowed):
+        seen.append(Q)
+        return us.LocalTemperature(us.ExcessEntropy(0.1), max_boost=0.5)(Q, beta, allowed)
+
+    P = us.gumbel_sinkhorn(scores, 1.0, local=local, noise=0.0, reject=0.0, iterations=200)
+    (Q,) = seen
+    assert Q.shape == (3, 4)
+    assert Q[:2].sum(-1) == pytest.approx([1.0, 1.0], abs=1e-3)
+    assert Q[:, :3].sum(-2) == pytest.approx([1.0] * 3)
+    field = us.LocalTemperature(us.ExcessEntropy(0.1), max_boost=0.5)(Q, 1.0)
+    assert field[0, 3] < field[1, 3]  # item 0 is the undecided one
+    again = us.gumbel_sinkhorn(scores, field, noise=0.0, reject=0.0, iterations=200)
+    torch.testing.assert_close(P, again)
+    # and the padded problem, with the temperature of being left out on the price
+    square = padded(scores * field[:2, :3], torch.zeros(()), torch.zeros(()))
+    torch.testing.assert_close(P, log_sinkhorn(square, 200)[:2, :3])
+    with pytest.raises(us.BadInput, match="one more row and column"):
+        us.gumbel_sinkhorn(scores, field[:2, :3], reject=0.0)
+    us.gumbel_sinkhorn(scores, field[:2, :3])  # without a price there is nothing to be cold or warm
+
+
+def test_masks_leave_items_out_or_name_them():
+    scores, allowed = torch.randn(2, 4, 6), torch.ones(4, 6, dtype=torch.bool)
+    allowed[2] = False
+    P = us.sinkhorn(scores, allowed=allowed, reject=0.0)
+    assert P[:, 2].eq(0).all()
+    assert P[:, [0, 1, 3]].gt(0).all()
+    for keep in (None, 4):
+        with pytest.raises(us.BadInput, match=r"row 2 of matrix 0 \(an item\)"):
+            us.sinkhorn(scores, allowed=allowed, keep=keep)
+    with pytest.raises(us.BadInput, match=r"column 2 of matrix 0 \(a position\)"):
+        us.sinkhorn(scores.mT, allowed=allowed.T)
+    crowded = torch.ones(4, 6, dtype=torch.bool)
+    crowded[:3, 2:] = False  # three items for two positions
+    with pytest.raises(us.BadInput, match="the 3 items"):
+        us.sinkhorn(scores, 300, allowed=crowded)
+    crowded[3, 2:] = False
+    with pytest.raises(us.BadInput, match="keep=3 placements are impossible: the mask of matrix 0 lets at most 2"):
+        us.sinkhorn(scores, 300, allowed=crowded, keep=3)
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    list(
+        {
+            "price of item 1": {"reject": torch.tensor([0.0, float("nan"), 0.0, 0.0])},
+            "price of position 5": {"reject": (0.0, torch.tensor([0.0] * 5 + [float("inf")]))},
+            "there are 4 items": {"reject": torch.zeros(5)},
+            "keep=5 placements are impossible": {"keep": 5},
+            "keep must be a whole number": {"keep": -1},
+        }.items()
+    ),
+)
+def test_bad_prices_in_one_sentence(words, asked):
+    for operator in (us.sinkhorn, us.gumbel_sinkhorn, us.assign):
+        with pytest.raises(us.BadInput, match=words):
+            operator(torch.randn(4, 6), **asked)
+    with pytest.raises(us.BadInput, match="at least one of each"):
+        us.sinkhorn(torch.randn(0, 6), reject=0.0)
+
+
+# --- relaxations and learning --------------------------------------------------------------------------------------------
+
+
+PARTIAL = {"reject": {"reject": 0.3}, "pair": {"reject": (0.3, -0.2)}, "keep": {"keep": 3}, "fits": {}}
+
+
+@pytest.mark.parametrize("asked", list(PARTIAL.values()), ids=list(PARTIAL))
+@pytest.mark.parametrize("schedule", [us.Constant(2.0), us.EntropyTarget(0.6, 0.6, 1)], ids=["beta", "entropy"])
+def test_relaxations_leave_out(asked, schedule):
+    relax = us.GumbelSinkhorn(schedule, us.LocalTemperature(), noise=0.2, **asked)
+    scores = torch.randn(3, 4, 6, requires_grad=True)
+    P = relax(scores, samples=2, generator=torch.Generator().manual_seed(0))
+    assert P.shape == (2, 3, 4, 6)
+    P.square().sum().backward()
+    assert scores.grad is not None
+    assert scores.grad.isfinite().all()
+    assert torch.equal(relax.decode(scores), us.assign(scores, **asked))
+    assert relax.report(scores).row_entropy.shape == (3, 4)
+    hard = us.StraightThrough(us.Sinkhorn(us.Constant(3.0), **asked))(scores)
+    assert torch.equal(hard.detach(), us.to_matrix(us.assign(scores, **asked), items=4))
+
+
+def test_straight_through_decides_as_its_noisy_scores_do():
+    scores, reject = (
+        torch.randn(6, 5, 8, dtype=torch.float64, requires_grad=True),
+        torch.nn.Parameter(torch.tensor(0.1)),
+    )
+    relax = us.StraightThrough(us.GumbelSinkhorn(us.Constant(2.0), reject=reject))
+    P = relax(scores, generator=torch.Generator().manual_seed(5))
+    expected = us.assign(scores + gumbel_of(5, 6, 5, 8), reject=0.1)
+    assert torch.equal(P.detach(), us.to_matrix(expected, torch.float64, items=5))
+    (P * torch.randn(P.shape)).sum().backward()
+    assert scores.grad is not None
+    assert scores.grad.abs().sum() > 0
+    assert list(relax.parameters()) == [reject]  # a price can be learned
+    assert reject.grad is not None
+    assert reject.grad != 0
+
+
+def test_others_refuse_rectangles_in_a_sentence():
+    for relax in (us.ColumnSoftmax(), us.OT4P()):
+        with pytest.raises(us.BadInput, match=r"\(..., n, n\)"):
+            relax(torch.randn(4, 6))
+
+
+def test_a_network_learns_who_has_a_place():
+    """Lists of six, two of which are foreign (below 0): the four others are put in order, and how sure that is covers both."""
+
+    def lists(generator: torch.Generator, count: int = 32) -> Tensor:
+        items = torch.rand(count, 6, 1, generator=generator)
+        items[:, :2] -= 2.0
+        return items.gather(1, torch.rand(count, 6, 1, generator=generator).argsort(1))
+
+    def energy(P: Tensor, items: Tensor) -> Tensor:
+        values = items.squeeze(-1)
+        late = (P * torch.arange(4.0)).sum(-1)
+        return 5 * (P.sum(-1) * (values < 0)).sum(-1) - (late * values).sum(-1)
+
+    relax = us.GumbelSinkhorn(us.Constant(3.0), noise=0.3, keep=4)
+    network = torch.nn.Sequential(torch.nn.Linear(1, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
+    batches = us.Fresh(lists, steps=60)
+    us.fit(
+        network,
+        batches,
+        us.OnPermutation(energy),
+        relax,
+        epochs=2,
+        samples=2,
+        descent=us.Descent(0.02),
+        held_out=lists(torch.Generator(), 8),
+    )
+    items = lists(torch.Generator().manual_seed(9), 20)
+    found = us.predict(network, items, relax)
+    assert found.order.shape == (20, 4)
+    assert found.confidence.shape == (20, 6)
+    foreign = items.squeeze(-1) < 0
+    assert (us.inverse(found.order, 6).eq(-1) == foreign).float().mean() > 0.95
+    assert found.confidence[foreign].mean() > 0.9
+    with pytest.raises(us.BadInput, match="not every item has a place"):
+        us.predict(network, items)
+
+
+# --- graphs and transforms -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["fits", "reject", "keep"])
+def test_exported_and_mapped(kind):
+    class Layer(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.items, self.positions = torch.nn.Parameter(torch.randn(4)), torch.nn.Parameter(torch.randn(6))
+
+        def forward(self, scores: Tensor) -> Tensor:
+            return us.sinkhorn(scores, **options(kind, self.items, self.positions, 4, 6))
+
+    layer, scores = Layer(), torch.randn(3, 4, 6)
+    exported = torch.export.export(layer, (scores,), dynamic_shapes=({0: torch.export.Dim("lists", min=2)},))
+    more = torch.randn(5, 4, 6)
+    torch.testing.assert_close(exported.module()(more), layer(more))
+    torch.testing.assert_close(torch.vmap(layer)(more), layer(more))
+    each = torch.vmap(torch.func.grad(lambda s: layer(s).square().sum()))(more)
+    whole = more.clone().requires_grad_()
+    layer(whole).square().sum().backward()
+    torch.testing.assert_close(each, whole.grad)
+
+
+def test_half_precision_and_shapes_without_memory():
+    scores, reject = torch.randn(3, 4, 6), torch.randn(4)
+    low = us.sinkhorn(scores.bfloat16(), reject=reject)
+    assert low.dtype == torch.bfloat16
+    torch.testing.assert_close(low.float(), us.sinkhorn(scores.bfloat16().float(), reject=reject), atol=4e-3, rtol=0.01)
+    assert us.sinkhorn(torch.empty(2, 4, 6, device="meta"), reject=0.1).shape == (2, 4, 6)

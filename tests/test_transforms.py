@@ -16,6 +16,7 @@ from torch.library import opcheck
 import unshuffle as us
 from unshuffle.compute.jit import have_numba
 from unshuffle.operators._sinkhorn import engine as module
+from unshuffle.operators._sinkhorn.block import WHOLE, Block
 from unshuffle.operators._sinkhorn.noise import Noise
 
 if have_numba:
@@ -46,11 +47,12 @@ KEY = torch.tensor([3, 4])
 MANY = torch.randn(17, 5, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
 FIELD = 0.5 + torch.rand(5, 5, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
 ASKED = {
-    "plain": (MANY, None, KEY, None, 0.0, 0, 0, 4, None),
-    "noise and beta": (MANY, torch.tensor(1.3, dtype=torch.float64), KEY, 3, 1.0, 0, 0, 4, None),
-    "a field, part of a batch": (MANY, FIELD, KEY, 2, 0.5, 3, 40, 4, None),
-    "tolerance": (MANY, None, KEY, None, 0.0, 0, 0, 50, 1e-3),
-    "hard": (3000 * MANY, None, KEY, None, 0.0, 0, 0, 4, None),
+    "plain": (MANY, None, KEY, None, 0.0, 0, 0, *WHOLE, 4, None),
+    "noise and beta": (MANY, torch.tensor(1.3, dtype=torch.float64), KEY, 3, 1.0, 0, 0, *WHOLE, 4, None),
+    "a field, part of a batch": (MANY, FIELD, KEY, 2, 0.5, 3, 40, *WHOLE, 4, None),
+    "dummies": (MANY, FIELD, KEY, 2, 0.5, 0, 0, 4, 3, 3, 4, None),
+    "tolerance": (MANY, None, KEY, None, 0.0, 0, 0, *WHOLE, 50, 1e-3),
+    "hard": (3000 * MANY, None, KEY, None, 0.0, 0, 0, *WHOLE, 4, None),
 }
 
 
@@ -60,8 +62,9 @@ def test_the_operators_keep_the_rules_of_torch(asked):
     """Schema, fake shapes, gradient, tracing with dynamic shapes, as torch checks them; the same numbers as without it."""
     given = tuple(x.clone().requires_grad_() if x is not KEY and isinstance(x, Tensor) else x for x in ASKED[asked])
     opcheck(torch.ops.unshuffle.sinkhorn.default, given)
-    scores, beta, _, samples, noise, first, total, iterations, tolerance = given
+    scores, beta, _, samples, noise, first, total, *block, iterations, tolerance = given
     call = {"samples": samples, "noise": Noise(noise, (3, 4), first, total)} | {"iterations": iterations}
+    call["block"] = Block(*block)
     leaves = [x for x in (scores, beta) if x is not None]
     results = [
         torch.ops.unshuffle.sinkhorn(*given),
@@ -71,7 +74,7 @@ def test_the_operators_keep_the_rules_of_torch(asked):
     found, expected = ((r[0], *torch.autograd.grad((weights * r[0]).sum(), leaves)) for r in results)
     torch.testing.assert_close(found, expected, rtol=0, atol=0)
     soft, *state = (x.detach() for x in results[0])
-    rest = (noise, first, total, tolerance, beta is not None)
+    rest = (noise, first, total, *block, tolerance, beta is not None)
     if asked != "hard":  # its second derivative is that of the plain loop, to the rounding of thousands
         opcheck(torch.ops.unshuffle.sinkhorn_backward.default, (*given[:3], soft, weights, *state, *rest))
 

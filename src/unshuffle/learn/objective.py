@@ -73,7 +73,7 @@ class Learner(nn.Module):
     def hard(self, items: Tensor, allowed: Tensor | None = None) -> Tensor:
         """The loss of the decoded order, per list: what the network is chosen by, and it needs no true order either."""
         order = self.relax.decode(self.network(items), allowed=allowed)
-        return self.loss(to_matrix(order, items.dtype), items)
+        return self.loss(to_matrix(order, items.dtype, items=items.shape[1]), items)
 
     @torch.no_grad()
     def report(self, items: Tensor, allowed: Tensor | None, epoch: float) -> FieldReport | None:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from .. import plots
 from ..errors import BadInput, number, shown, whole
+from ..operators.partial import NOBODY
 from ..operators.permutation import inverse
 from ..relaxations.gumbel_sinkhorn import Sinkhorn
 from ..relaxations.protocol import Relaxation
@@ -29,8 +30,10 @@ SURE = 0.995
 class Prediction:
     """Orders of a batch of lists, and how sure the network is."""
 
-    order: Int[Tensor, "lists n"]  # item at each position
-    confidence: Float[Tensor, "lists n"]  # per item, in the order of the input: how surely it is in its place
+    order: Int[Tensor, "lists positions"]  # item at each position, -1 at an empty one
+    confidence: Float[
+        Tensor, "lists n"
+    ]  # per item, in the order of the input: how surely it is in its place, or left out
     scores: Float[Tensor, "lists n ..."]  # what `solve(init=...)` takes
 
     def plot(self, ax: Axes | None = None, *, index: int = 0, pictures: Any = None) -> Axes:
@@ -54,7 +57,7 @@ def predict(
     items: Float[Tensor, "lists n features"] | Any,
     relax: Relaxation | None = None,
     *,
-    allowed: Bool[Tensor, "#lists n n"] | None = None,
+    allowed: Bool[Tensor, "#lists n positions"] | None = None,
     noise: float | None = None,
     draws: int = 16,
     batch: int = 64,
@@ -63,7 +66,7 @@ def predict(
     """Order each list by the network's scores: one forward pass, no noise.
 
     ``items`` are a tensor or an array (lists, items, features), or a frame with a list of numbers in every row. The confidence of an item is the share of `draws` in which it keeps its place when Gumbel noise of this size is
-    added to the scores. Take the `noise` that `calibrated_noise` finds on lists whose order is known; without it the
+    added to the scores, or stays left out as it is. Take the `noise` that `calibrated_noise` finds on lists whose order is known; without it the
     confidence tells sure items from unsure ones but is no probability.
     """
     items = as_items(items)
@@ -93,9 +96,10 @@ def predict(
         network.eval()
         for start in range(0, len(items), batch):
             scores = network(items[start : start + batch].to(device))
-            if scores.shape[1] != scores.shape[-1] and scores.ndim == 3 and getattr(relax, "reject", None) is None:
+            if scores.ndim == 3 and scores.shape[1] != scores.shape[2] and not _leaves_out(relax):
                 raise BadInput(
-                    f"The network scores {scores.shape[-1]} positions, but the lists have {scores.shape[1]} items."
+                    f"The network scores {scores.shape[-1]} positions, but the lists have {scores.shape[1]} items; a relaxation"
+                    " with reject= or keep= says that not every item has a place."
                 )
             mask = allowed if allowed is None or len(allowed) == 1 else allowed[start : start + batch]
             mask = None if mask is None else mask.to(device)
@@ -104,6 +108,10 @@ def predict(
             parts.append((order, kept(relax, scores, order, mask, size, draws, generator), scores))
     order, confidence, scores = (torch.cat(column).cpu() for column in zip(*parts, strict=True))
     return Prediction(order, confidence, scores)
+
+
+def _leaves_out(relax: Relaxation) -> bool:
+    return any(part is not None for part in getattr(relax, "left_out", NOBODY))
 
 
 def kept(
@@ -115,20 +123,21 @@ def kept(
     draws: int,
     generator: torch.Generator,
 ) -> Float[Tensor, "lists n"]:
-    """Per item, the share of noisy draws in which it is where `order` has it."""
-    place, count = inverse(order), torch.zeros(order.shape, device=order.device)
+    """Per item, the share of noisy draws in which it is where `order` has it, or left out as there."""
+    m = scores.shape[1]
+    place, count = inverse(order, m), torch.zeros((len(scores), m), device=order.device)
     for _ in range(draws):
         uniform = torch.rand(scores.shape, generator=generator).clamp(1e-12, 1 - 1e-7)
         gumbel = -torch.log(-torch.log(uniform)).to(scores)
-        count += inverse(relax.decode(scores + noise * gumbel, allowed=allowed)) == place
+        count += inverse(relax.decode(scores + noise * gumbel, allowed=allowed), m) == place
     return count / draws
 
 
 def calibrated_noise(
     relax: Relaxation,
     scores: Float[Tensor, "lists n ..."],
-    truth: Int[Tensor, "lists n"],
-    allowed: Bool[Tensor, "#lists n n"] | None = None,
+    truth: Int[Tensor, "lists positions"],
+    allowed: Bool[Tensor, "#lists n positions"] | None = None,
     seed: int = 0,
 ) -> float:
     """The size of noise at which the mean confidence is the share of items that are in their true place.

@@ -24,24 +24,24 @@ else:
         return np.log(x)
 
 
-PerItem = Float[Tensor, "*batch n"]
+PerItem = Float[Tensor, "*batch m"]
+PerPosition = Float[Tensor, "*batch n"]
 
 
 @in_full_precision
-def row_and_column_entropies(soft: SoftPermutation, allowed: Mask | None = None) -> tuple[PerItem, PerItem]:
+def row_and_column_entropies(soft: SoftPermutation, allowed: Mask | None = None) -> tuple[PerItem, PerPosition]:
     """``entropy(soft, -1, allowed)`` and ``entropy(soft, -2, allowed)``, with one logarithm per entry instead of two.
 
     The kernel serves the usual case, no mask and no gradient on a CPU: there it is about four times faster than
     torch, and without it the controller would cost more than the Sinkhorn that feeds it.
     """
-    n = soft.shape[-1]
     wants_gradient = soft.requires_grad and torch.is_grad_enabled()
     if (
         allowed is not None
         or wants_gradient
         or soft.device.type != "cpu"
         or not have_numba
-        or n < 2
+        or min(soft.shape[-2:]) < 2
         or (not torch.compiler.is_compiling() and in_transform(soft))
     ):
         return entropy(soft, -1, allowed), entropy(soft, -2, allowed)
@@ -49,27 +49,25 @@ def row_and_column_entropies(soft: SoftPermutation, allowed: Mask | None = None)
 
 
 def _of_each(soft: Tensor) -> tuple[Tensor, Tensor]:
-    return soft.new_empty(soft.shape[:-1]), soft.new_empty(soft.shape[:-1])
+    return soft.new_empty(soft.shape[:-1]), soft.new_empty((*soft.shape[:-2], soft.shape[-1]))
 
 
 @operator("(Tensor soft) -> (Tensor, Tensor)", _of_each)
 def _both_entropies(soft: Tensor) -> tuple[Tensor, Tensor]:
-    n = soft.shape[-1]
-    flat = soft.reshape(-1, n, n).numpy()
-    rows, columns = np.zeros(flat.shape[:2], flat.dtype), np.zeros(flat.shape[:2], flat.dtype)
+    m, n = soft.shape[-2:]
+    flat = soft.reshape(-1, m, n).numpy()
+    rows, columns = np.zeros((len(flat), m), flat.dtype), np.zeros((len(flat), n), flat.dtype)
     in_chunks(lambda low, high: _entropies(flat, rows, columns, low, high), len(flat), 4.0 * flat.size)
-    scale = 1 / math.log(n)
-    return torch.from_numpy(rows).reshape(soft.shape[:-1]) * scale, torch.from_numpy(columns).reshape(
-        soft.shape[:-1]
-    ) * scale
+    of_rows = torch.from_numpy(rows).reshape(soft.shape[:-1]) * (1 / math.log(n))
+    return of_rows, torch.from_numpy(columns).reshape(*soft.shape[:-2], n) * (1 / math.log(m))
 
 
 @njit(fastmath=True)
 def _entropies(soft, rows, columns, low, high):
-    n = soft.shape[1]
+    m, n = soft.shape[1:]
     eps, one = soft.dtype.type(EPS), soft.dtype.type(1)
     for k in range(low, high):
-        for i in range(n):
+        for i in range(m):
             total = soft.dtype.type(0)
             for j in range(n):
                 q = max(soft[k, i, j], eps)

@@ -12,7 +12,7 @@ max(m, n) + 1 at most, where the definition has m + n.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import torch
 from jaxtyping import Float
@@ -24,6 +24,33 @@ from ._sinkhorn.block import Block
 
 Price: TypeAlias = float | Float[Tensor, "..."]
 Reject: TypeAlias = Price | tuple[Price, Price]
+
+
+class LeftOut(NamedTuple):
+    """Who may have no place: what `sinkhorn` and `assign` take as ``reject`` and ``keep``."""
+
+    reject: Reject | None = None
+    keep: int | None = None
+
+    def times(self, factor: float | Tensor) -> LeftOut:
+        """The prices in other units."""
+        if self.reject is None:
+            return self
+        pair = isinstance(self.reject, (tuple, list))
+        return LeftOut(tuple(factor * p for p in self.reject) if pair else factor * self.reject, self.keep)  # pyright: ignore
+
+    def some(self, scores: Tensor, step: int) -> LeftOut:
+        """The prices of every so many matrices of a batch, if that is flattened."""
+        if self.reject is None:
+            return self
+        items, positions = prices(self.reject, scores.detach())
+        items, positions = items.squeeze(-1).detach(), positions.squeeze(-2).detach()
+        batch, (m, n) = scores.shape[:-2], scores.shape[-2:]
+        chosen = (p.expand(*batch, k).reshape(-1, k)[::step] for p, k in ((items, m), (positions, n)))
+        return LeftOut(tuple(chosen), self.keep)  # pyright: ignore
+
+
+NOBODY = LeftOut()
 
 
 def prices(reject: Reject, scores: Tensor) -> tuple[Float[Tensor, "*batch m 1"], Float[Tensor, "*batch 1 n"]]:
@@ -150,3 +177,22 @@ class Padded:
         if self.size > n:
             square = torch.cat([square[..., :n], square[..., n:].sum(-1, keepdim=True)], -1)
         return square
+
+    def gain(self, soft: Tensor) -> Float[Tensor, "*batch items positions"]:
+        r"""What every placement gains by the square of a soft permutation: $\log P_{ij} - \log P_{i\cdot} - \log P_{\cdot j} + \log P_{\cdot\cdot}$.
+
+        The scalings of Sinkhorn cancel, so it is beta times the score less both prices, noise included: soft and hard agree.
+        """
+        logs = self.with_left_out(soft).clamp_min(torch.finfo(soft.dtype).tiny).log()
+        m, n = self.items, self.positions
+        gain = logs[..., :m, :n]
+        if self.size > n:
+            gain = gain - logs[..., :m, n:]
+        if self.size > m:
+            gain = gain - logs[..., m:, :n]
+        return gain + logs[..., m:, n:] if self.meet else gain
+
+    @property
+    def choice(self) -> LeftOut:
+        """How `assign` decides on gains."""
+        return LeftOut(0.0) if self.meet else LeftOut(None, self.items + self.positions + 1 - self.size - self.alike)

@@ -79,13 +79,13 @@ def _slots(order: Order, items: int) -> Order:
 
 
 @in_full_precision
-def entropy(soft: SoftPermutation, dim: int = -1, allowed: Mask | None = None) -> Float[Tensor, "*batch n"]:
+def entropy(soft: SoftPermutation, dim: int = -1, allowed: Mask | None = None) -> Float[Tensor, "*batch lines"]:
     """Entropy of each row (``dim=-1``) or column (``dim=-2``), from 0 (decided) to 1 (uniform); equation 4.
 
     Normalised by the logarithm of the number of allowed entries, so a row with three places left and no preference has
     entropy 1; a row with a single place has 0.
     """
-    clamped = square(soft, "A soft permutation").clamp_min(EPS)
+    clamped = rectangle(soft, "A soft permutation").clamp_min(EPS)
     if not isinstance(dim, int) or dim not in (-1, -2):
         raise BadInput(f"dim must be -1 (entropies of rows) or -2 (of columns), not {shown(dim)}.")
     terms = -clamped * clamped.log()

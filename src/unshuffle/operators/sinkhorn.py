@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from torch import Tensor
+
 from ..errors import number, whole
 from ..shapes import Mask, Scores, SoftPermutation
 from ._sinkhorn.engine import perturbed_sinkhorn
 from .assignment import masked
-from .partial import Padded, Reject
+from .partial import LeftOut, Padded, Reject
 from .permutation import rectangle
 from .precision import in_full_precision
 
@@ -45,3 +47,15 @@ def sinkhorn(
         return perturbed_sinkhorn(scores, iterations=iterations, tolerance=tolerance)
     square = padded.scores(scores, reject)
     return padded.real(perturbed_sinkhorn(square, iterations=iterations, tolerance=tolerance, block=padded.block))
+
+
+def with_left_out(
+    scores: Scores, iterations: int, allowed: Mask | None, left_out: LeftOut
+) -> tuple[Tensor, Mask | None]:
+    """``sinkhorn`` with a column for items left out and a row for positions left empty, where there may be any; and its mask."""
+    padded = Padded.of(scores, *left_out)
+    if padded is None:
+        return sinkhorn(scores, iterations, allowed), allowed
+    square = padded.scores(masked(scores, allowed), left_out.reject)
+    soft = perturbed_sinkhorn(square, iterations=iterations, block=padded.block)
+    return padded.with_left_out(soft), padded.mask(allowed)

@@ -2,7 +2,7 @@ r"""Sinkhorn and Gumbel-Sinkhorn with a global or a local inverse temperature (A
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import torch
@@ -11,17 +11,18 @@ from torch import Tensor
 from ..compute.transforms import in_transform
 from ..errors import BadInput, function, number, whole
 from ..operators.assignment import assign, masked
-from ..operators.gumbel import gumbel_sinkhorn
+from ..operators.gumbel import soft_square
+from ..operators.partial import LeftOut, Padded, Reject
 from ..operators.permutation import square
 from ..operators.precision import widened
-from ..operators.sinkhorn import sinkhorn
+from ..operators.sinkhorn import with_left_out
 from ..shapes import Scores
 from ..temperature.entropy import QUIET, STEADY, EntropyTarget, Sharpness
 from ..temperature.local import Controller
 from ..temperature.report import FieldReport, diagnose
 from ..temperature.schedules import UNIT, Schedule
 from .layer import Draw, Scheduled
-from .protocol import MaskOrNone, Number, Orders, SoftPermutations, with_samples
+from .protocol import MaskOrNone, Number, Orders, SoftPermutations, hardened, partial_one_hot, with_samples
 
 
 @dataclass(eq=False)
@@ -35,6 +36,9 @@ class GumbelSinkhorn(Scheduled):
     With a schedule of inverse temperatures: $P = \mathrm{Sinkhorn}(\beta \odot (S + g))$, the paper's Algorithm 1. The schedule gives the
     base $\beta_0$ by epoch; `local` (from epoch `adapt_from` on) makes it a field; the noise is 1 unless given. Without noise
     (`noise=0`, `Sinkhorn`, or in evaluation) the temperature still applies; in the paper's code it silently does not.
+
+    `reject` and `keep` are those of `sinkhorn`: not every item has a place, and the order has -1 for empty positions. A `reject` that is
+    an `nn.Parameter` is learned. Without them scores may still be m x n, and as many are placed as fit.
     """
 
     takes_entropy: ClassVar[bool] = True
@@ -44,9 +48,15 @@ class GumbelSinkhorn(Scheduled):
     iterations: int = 10
     noise: Number | None = None
     adapt_from: int = 0
+    reject: Reject | None = None
+    keep: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.reject is not None and not isinstance(self.reject, (Tensor, tuple, list)):
+            number("reject", self.reject)
+        if self.keep is not None:
+            whole("keep", self.keep, 0)
         if self.local is not None:
             function("local", self.local, "us.LocalTemperature()")
         whole("iterations", self.iterations, 1)
@@ -58,21 +68,44 @@ class GumbelSinkhorn(Scheduled):
         if led:
             self.sharpness = Sharpness()
 
+    @property
+    def left_out(self) -> LeftOut:
+        return LeftOut(self.reject, self.keep)
+
     def relaxed(self, scores: Scores, allowed: MaskOrNone, draw: Draw) -> SoftPermutations:
+        soft, padded = self._square(scores, allowed, draw)
+        return soft if padded is None else padded.real(soft)
+
+    def hard(self, scores: Scores, allowed: MaskOrNone, draw: Draw) -> tuple[SoftPermutations, SoftPermutations]:
+        """The soft permutations of a draw, and what each of them leans to."""
+        soft, padded = self._square(scores, allowed, draw)
+        if padded is None:
+            return soft, hardened(soft, allowed)
+        reject, keep = padded.choice
+        order = assign(padded.gain(soft.detach()), allowed, reject=reject, keep=keep)
+        return padded.real(soft), partial_one_hot(order, padded.real(soft))
+
+    def _square(self, scores: Scores, allowed: MaskOrNone, draw: Draw) -> tuple[Tensor, Padded | None]:
         noise = (self.noise or 0.0) if self.training else 0.0
         if not isinstance(self.schedule, EntropyTarget):
-            return self._soft(scores, draw.beta, noise, allowed, draw)
-        a = self.sharpness(square(scores), draw.beta, self.iterations, allowed)
+            return self._soft(scores, draw.beta, noise, self.left_out, allowed, draw)
+        a = self.sharpness(scores, draw.beta, self.iterations, allowed, self.left_out)
         # sigma (S a / sigma + g) is a S + sigma g
-        given = (scores * (a / noise), noise, 1.0) if noise else (scores * a, 1.0, 0.0)
-        P = self._soft(*given, allowed, draw)
-        self.sharpness.lead(scores, draw.beta, self.iterations, allowed)
-        return P
+        scale, beta, noise = (a / noise, noise, 1.0) if noise else (a, 1.0, 0.0)
+        soft = self._soft(scores * scale, beta, noise, self.left_out.times(scale), allowed, draw)
+        self.sharpness.lead(scores, draw.beta, self.iterations, allowed, self.left_out)
+        return soft
 
     def _soft(
-        self, scores: Scores, beta: Number | Tensor, noise: Number, allowed: MaskOrNone, draw: Draw
-    ) -> SoftPermutations:
-        return gumbel_sinkhorn(
+        self,
+        scores: Scores,
+        beta: Number | Tensor,
+        noise: Number,
+        left_out: LeftOut,
+        allowed: MaskOrNone,
+        draw: Draw,
+    ) -> tuple[Tensor, Padded | None]:
+        return soft_square(
             scores,
             beta=beta,
             samples=draw.samples if noise or draw.samples is None else 1,  # without noise all samples are one
@@ -82,19 +115,23 @@ class GumbelSinkhorn(Scheduled):
             noise=noise,
             allowed=allowed,
             share=draw.share,
+            reject=left_out.reject,
+            keep=left_out.keep,
         )
 
     def decode(self, scores: Scores, *, allowed: MaskOrNone = None) -> Orders:
-        return assign(scores, allowed)
+        return assign(scores, allowed, reject=self.reject, keep=self.keep)
 
     def report(self, scores: Scores, *, epoch: Number | None = None, allowed: MaskOrNone = None) -> FieldReport:
         """The realised temperature field and entropies at these scores; one Sinkhorn, meant for once an epoch."""
         epoch = self.epoch if epoch is None else epoch
         beta, given = self.schedule(epoch), widened(scores.detach())
         if isinstance(self.schedule, EntropyTarget):
-            beta = float(self.sharpness.at(given, beta, self.iterations, allowed))
-        Q = sinkhorn(beta * given, self.iterations, allowed)
-        return diagnose(self.local if epoch >= self.adapt_from else None, Q, beta, allowed)
+            beta = float(self.sharpness.at(given, beta, self.iterations, allowed, self.left_out))
+        with torch.no_grad():
+            Q, allowed = with_left_out(beta * given, self.iterations, allowed, self.left_out.times(beta))
+        found = diagnose(self.local if epoch >= self.adapt_from else None, Q, beta, allowed)
+        return replace(found, row_entropy=found.row_entropy[..., : scores.shape[-2]])
 
 
 @dataclass(eq=False)

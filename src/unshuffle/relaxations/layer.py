@@ -52,6 +52,8 @@ class Layer(nn.Module):
         self.__dict__[name] = value
         if isinstance(value, nn.Module):
             self._modules[name] = value
+        if isinstance(value, nn.Parameter):  # a price that is learned
+            self._parameters[name] = value
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and all(getattr(self, f.name) == getattr(other, f.name) for f in fields(self))
@@ -90,13 +92,17 @@ class Scheduled(Layer):
         allowed: MaskOrNone = None,
         share: Share = None,
     ) -> SoftPermutations:
+        return in_full_precision(self.relaxed)(scores, allowed, self.draw(epoch, samples, generator, share))
+
+    def draw(
+        self, epoch: Number | None, samples: int | None, generator: torch.Generator | None, share: Share
+    ) -> Draw:  # fmt: skip
+        """What a call asks for, with the temperature of its epoch, or of the one it was told."""
         if epoch is None and self._beta is not None:
-            draw = Draw(self._beta, self._adapts, samples, generator, share)
-        else:
-            now = 0 if epoch is None else epoch
-            number("epoch", now)
-            draw = Draw(self.schedule(now), now >= self.adapt_from, samples, generator, share)
-        return in_full_precision(self.relaxed)(scores, allowed, draw)
+            return Draw(self._beta, self._adapts, samples, generator, share)
+        now = 0 if epoch is None else epoch
+        number("epoch", now)
+        return Draw(self.schedule(now), now >= self.adapt_from, samples, generator, share)
 
     def relaxed(self, scores: Tensor, allowed: MaskOrNone, draw: Draw) -> SoftPermutations:
         raise NotImplementedError

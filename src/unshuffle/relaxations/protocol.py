@@ -5,6 +5,8 @@ that draws nothing gives (1, *batch, n, n), since more copies would tell a train
 leading dimension. `share=(first, total)` is for processes that split a batch: these scores are entries first, first + 1, ...
 of total, and the noise is drawn for those. Rows are items, columns are positions.
 
+Where not every item has a place (`GumbelSinkhorn(reject=...)`), the permutations are m x n and positions may be -1 in the order.
+
 Ours are torch modules as well (`layer.py`): in `nn.Sequential`, with noise in training only, told the epoch by `set_epoch`.
 """
 
@@ -19,11 +21,11 @@ from torch import Tensor
 from ..errors import whole
 from ..operators.assignment import assign
 
-SoftPermutations = Float[Tensor, "... n n"]
+SoftPermutations = Float[Tensor, "... m n"]
 Orders = Int[Tensor, "... n"]
 Number = int | float
 Share = tuple[int, int] | None  # (first, total): these scores are entries first, first + 1, ... of a batch of total
-MaskOrNone = Bool[Tensor, "... n n"] | None
+MaskOrNone = Bool[Tensor, "... m n"] | None
 
 
 @runtime_checkable
@@ -65,3 +67,10 @@ def hardened(P: SoftPermutations, allowed: MaskOrNone = None) -> SoftPermutation
 def one_hot(order: Orders, like: SoftPermutations) -> SoftPermutations:
     """`to_matrix` of an order that is known to be one, in the type of `like`: without a look at it, which no graph allows."""
     return torch.zeros_like(like).scatter(-2, order.unsqueeze(-2), 1.0)
+
+
+def partial_one_hot(order: Orders, like: SoftPermutations) -> SoftPermutations:
+    """The same for an order with empty positions."""
+    m = like.shape[-2]
+    room = like.new_zeros((*like.shape[:-2], m + 1, like.shape[-1]))  # the last row is nobody's
+    return room.scatter(-2, torch.where(order < 0, m, order).unsqueeze(-2), 1.0)[..., :m, :]

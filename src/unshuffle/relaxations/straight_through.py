@@ -9,8 +9,10 @@ import torch
 from torch import Tensor
 
 from ..errors import function
+from ..operators.partial import NOBODY, LeftOut
 from ..operators.precision import in_full_precision
 from ..temperature.report import FieldReport
+from .gumbel_sinkhorn import GumbelSinkhorn
 from .layer import Layer
 from .protocol import MaskOrNone, Number, Orders, Relaxation, Share, SoftPermutations, hardened
 
@@ -38,8 +40,12 @@ class StraightThrough(Layer):
         return in_full_precision(self._hard)(scores, allowed, asked)
 
     def _hard(self, scores: Tensor, allowed: MaskOrNone, asked: dict[str, Any]) -> SoftPermutations:
-        P = self.soft(scores, allowed=allowed, **asked)
-        return hardened(P, allowed) + (P - P.detach())  # the bracket is exactly 0
+        if isinstance(self.soft, GumbelSinkhorn):
+            P, hard = self.soft.hard(scores, allowed, self.soft.draw(**{"epoch": None, **asked}))
+        else:
+            P = self.soft(scores, allowed=allowed, **asked)
+            hard = hardened(P, allowed)
+        return hard + (P - P.detach())  # the bracket is exactly 0
 
     def _when(self, epoch: Number | None) -> dict[str, Number]:
         """The epoch, unless `soft` was told it as well."""
@@ -54,6 +60,10 @@ class StraightThrough(Layer):
 
     def decode(self, scores: Tensor, *, allowed: MaskOrNone = None) -> Orders:
         return self.soft.decode(scores, allowed=allowed)
+
+    @property
+    def left_out(self) -> LeftOut:
+        return getattr(self.soft, "left_out", NOBODY)
 
     def report(self, scores: Tensor, *, epoch: Number | None = None, allowed: MaskOrNone = None) -> FieldReport | None:
         """The temperatures and entropies of `soft`, if it can tell."""

@@ -22,8 +22,9 @@ from ..compute.transforms import in_transform
 from ..errors import BadInput, function, number, whole
 from ..operators.assignment import masked
 from ..operators.entropies import row_and_column_entropies
-from ..operators.permutation import entropy, square
-from ..operators.sinkhorn import sinkhorn
+from ..operators.partial import NOBODY, LeftOut
+from ..operators.permutation import entropy, rectangle
+from ..operators.sinkhorn import with_left_out
 from ..shapes import Scores
 from .schedules import LinearInBeta, Number, share_of
 from .signals import Allowed
@@ -79,38 +80,56 @@ class Sharpness(nn.Module):
 
     @torch.no_grad()
     def forward(
-        self, scores: Scores, target: Number | Tensor, iterations: int, allowed: Allowed | None = None
+        self,
+        scores: Scores,
+        target: Number | Tensor,
+        iterations: int,
+        allowed: Allowed | None = None,
+        left_out: LeftOut = NOBODY,
     ) -> Float[Tensor, ""]:
         """a as it stands. Before any training, where that begins; in evaluation, what meets the target."""
         if not self.training or _in_vmap(scores):
-            return self.at(scores, target, iterations, allowed)
-        return self._log_a(*some(scores, allowed)).exp().to(scores.dtype)
+            return self.at(scores, target, iterations, allowed, left_out)
+        return self._log_a(*some(scores, allowed, left_out)[:2]).exp().to(scores.dtype)
 
     @torch.no_grad()
-    def lead(self, scores: Scores, target: Number | Tensor, iterations: int, allowed: Allowed | None = None) -> None:
+    def lead(
+        self,
+        scores: Scores,
+        target: Number | Tensor,
+        iterations: int,
+        allowed: Allowed | None = None,
+        left_out: LeftOut = NOBODY,
+    ) -> None:
         """In training, one step towards the target, for the next call: processes that share a batch have the same a until then,
         and get the next one from the first of them, as all buffers."""
         if not self.training or _in_vmap(scores):
             return
-        few, open_few = some(scores, allowed)
+        few, open_few, left_out = some(scores, allowed, left_out)
         log_a = self._log_a(few, open_few)
-        soft = sinkhorn(log_a.exp().to(few) * few, iterations, open_few)
-        entropies, _ = row_and_column_entropies(soft, open_few)
-        self.log_a.copy_(log_a + RATE * (entropies.mean() - target))
+        a = log_a.exp().to(few)
+        soft, mask = with_left_out(a * few, iterations, open_few, left_out.times(a))
+        entropies, _ = row_and_column_entropies(soft, mask)
+        self.log_a.copy_(log_a + RATE * (entropies[..., : few.shape[-2]].mean() - target))
 
     def _log_a(self, few: Scores, allowed: Allowed | None) -> Tensor:
         return torch.where(self.log_a.isnan(), undecided(few, allowed).to(self.log_a), self.log_a)
 
     @torch.no_grad()
     def at(
-        self, scores: Scores, target: Number | Tensor, iterations: int, allowed: Allowed | None = None
+        self,
+        scores: Scores,
+        target: Number | Tensor,
+        iterations: int,
+        allowed: Allowed | None = None,
+        left_out: LeftOut = NOBODY,
     ) -> Float[Tensor, ""]:
         """a as it stands; before any training, the one that meets the target."""
         if torch.compiler.is_compiling():
-            found = sharpness(scores, target, iterations, allowed)
+            found = sharpness(scores, target, iterations, allowed, left_out)
             return torch.where(self.log_a.isnan(), found, self.log_a.exp().to(scores.dtype))
         if bool(self.log_a.isnan()):
-            return sharpness(scores, target, iterations, allowed)
+            return sharpness(scores, target, iterations, allowed, left_out)
         return self.log_a.exp().to(scores.dtype)
 
 
@@ -120,7 +139,7 @@ def _in_vmap(scores: Tensor) -> bool:
 
 
 @torch.no_grad()
-def undecided(scores: Float[Tensor, "batch n n"], allowed: Allowed | None = None) -> Float[Tensor, ""]:
+def undecided(scores: Float[Tensor, "batch m n"], allowed: Allowed | None = None) -> Float[Tensor, ""]:
     r"""log a at which rows are all but uniform: small logits of variance v lower a row's entropy by v/2."""
     choices = scores.shape[-1] if allowed is None else allowed.sum(-1).to(scores.dtype).mean()
     most = torch.as_tensor(choices).to(scores).clamp_min(2.0).log()
@@ -129,14 +148,18 @@ def undecided(scores: Float[Tensor, "batch n n"], allowed: Allowed | None = None
 
 @torch.no_grad()
 def sharpness(
-    scores: Float[Tensor, "*batch n n"], target: Number | Tensor, iterations: int, allowed: Allowed | None = None
+    scores: Float[Tensor, "*batch m n"],
+    target: Number | Tensor,
+    iterations: int,
+    allowed: Allowed | None = None,
+    left_out: LeftOut = NOBODY,
 ) -> Float[Tensor, ""]:
     r"""The $a$ for which the mean row entropy of $\mathrm{Sinkhorn}(a S)$ is the target; found on a few matrices of the batch.
 
     The entropy falls as a grows, so the root is bracketed and searched by regula falsi (Illinois) in log a. Where no a
     reaches the target (ties that stay undecided, or nothing to decide), the nearest end of the bracket is taken.
     """
-    few, open_few = some(scores, allowed)
+    few, open_few, left_out = some(scores, allowed, left_out)
     unit = _spread(few, open_few)
     low, high = few.new_tensor(FLATTEST), few.new_tensor(SHARPEST)
     over = few.new_tensor(1.0) - target  # excess of the entropy at the ends: at the flat one it is 1
@@ -145,8 +168,9 @@ def sharpness(
     for _ in range(STEPS):
         middle = (low * -under + high * over) / (over - under).clamp_min(1e-12)
         middle = middle.clamp(low + 0.05 * (high - low), high - 0.05 * (high - low))
-        soft = sinkhorn((middle.exp() / unit) * few, iterations, open_few)
-        excess = entropy(soft, -1, open_few).mean() - target
+        a = middle.exp() / unit
+        soft, mask = with_left_out(a * few, iterations, open_few, left_out.times(a))
+        excess = entropy(soft, -1, mask)[..., : few.shape[-2]].mean() - target
         if not (torch.compiler.is_compiling() or in_transform(few)) and abs(float(excess)) < CLOSE:
             break
         flat = excess > 0
@@ -156,15 +180,14 @@ def sharpness(
     return (middle.exp() / unit).to(scores.dtype)
 
 
-def some(scores: Tensor, allowed: Allowed | None) -> tuple[Tensor, Allowed | None]:
-    """A few matrices, spread over the batch, and their masks."""
-    masked(square(scores), allowed)  # fails in one sentence
-    n = scores.shape[-1]
-    flat = scores.reshape(-1, n, n)
-    step = max(1, len(flat) // math.ceil(ROWS / n))
-    if allowed is None:
-        return flat[::step], None
-    return flat[::step], allowed.expand(scores.shape).reshape(-1, n, n)[::step]
+def some(scores: Tensor, allowed: Allowed | None, left_out: LeftOut) -> tuple[Tensor, Allowed | None, LeftOut]:
+    """A few matrices, spread over the batch, their masks and prices."""
+    masked(rectangle(scores), allowed)  # fails in one sentence
+    m, n = scores.shape[-2:]
+    flat = scores.reshape(-1, m, n)
+    step = max(1, len(flat) // math.ceil(ROWS / m))
+    few = None if allowed is None else allowed.expand(scores.shape).reshape(-1, m, n)[::step]
+    return flat[::step], few, left_out.some(scores, step)
 
 
 def _spread(scores: Tensor, allowed: Allowed | None) -> Tensor:

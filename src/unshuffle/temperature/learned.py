@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ..errors import function, number
 from ..operators.entropies import row_and_column_entropies
 from .local import Beta, Combine, Field, MeanBeta, relative_field
-from .signals import Allowed, PerItem, Square
+from .signals import Allowed, PerItem, PerPosition, Square
 
 
 class LearnedTemperature(nn.Module):
@@ -54,7 +54,7 @@ class LearnedTemperature(nn.Module):
         threshold, boost, slope = torch.sigmoid(self.raw).unbind()
         return threshold, self.max_boost * boost, self.SLOPE_LIMIT * slope
 
-    def factors(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerItem]:
+    def factors(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerPosition]:
         threshold, boost, slope = (setting.to(Q) for setting in self.settings())
         rows, columns = (
             1 + boost * torch.sigmoid(slope * (H - threshold)) for H in row_and_column_entropies(Q, allowed)

@@ -20,11 +20,11 @@ from torch import Tensor
 
 from ..compute.memory import added
 from ..errors import function, number
-from ..operators.permutation import square
+from ..operators.permutation import rectangle
 from .schedules import Number
-from .signals import Allowed, ExcessEntropy, PerItem, Square
+from .signals import Allowed, ExcessEntropy, PerItem, PerPosition, Square
 
-Field = Float[Tensor, "... n n"]
+Field = Float[Tensor, "... m n"]
 Beta = Number | Float[Tensor, "..."]
 
 # --- combinations of a row's and a column's scaling into beta_ij / beta_0 ---------------------------------------------
@@ -74,7 +74,7 @@ class Controller(Protocol):
     @property
     def max_boost(self) -> Number: ...
 
-    def factors(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerItem]: ...
+    def factors(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerPosition]: ...
 
     def __call__(self, Q: Square, beta0: Beta, allowed: Allowed | None = None) -> Field: ...
 
@@ -86,6 +86,9 @@ class LocalTemperature:
     `signal` is `ExcessEntropy`, `DegreeViolation` or any function `Q -> (rows, columns)`; what it returns is clipped to
     [0, 1], so the field never leaves $[\beta_0/(1+b_{\max}), \beta_0]$. A signal with a second argument called `allowed`
     also gets the mask. No gradient reaches the scores: the caller detaches them (stop-gradient of the paper).
+
+    Where items may be left out, Q has one more column, being left out is one more outcome of a row's entropy, and its price has a
+    temperature of its own; one more row stands for positions that stay empty.
     """
 
     signal: Callable[..., tuple[Tensor, Tensor]] = ExcessEntropy()
@@ -99,9 +102,9 @@ class LocalTemperature:
         function("combine", self.combine, "us.MeanBeta()")
         object.__setattr__(self, "_takes_mask", "allowed" in inspect.signature(self.signal).parameters)
 
-    def factors(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerItem]:
+    def factors(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerPosition]:
         """The scalings $s$ of rows and columns, each within [1, 1 + max_boost]."""
-        square(Q, "A soft permutation")
+        rectangle(Q, "A soft permutation")
         rows, columns = self.signal(Q, allowed) if self._takes_mask else self.signal(Q)
         return 1 + self.max_boost * rows.clamp(0, 1), 1 + self.max_boost * columns.clamp(0, 1)
 
@@ -141,10 +144,10 @@ class MatchedScalar:
     def max_boost(self) -> Number:
         return self.local.max_boost
 
-    def factors(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerItem]:
+    def factors(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerPosition]:
         factor = _mean(relative_field(self.local, Q, allowed), allowed)
-        s = (1 / factor).unsqueeze(-1).expand(Q.shape[:-1])
-        return s, s
+        s = (1 / factor).unsqueeze(-1)
+        return s.expand(Q.shape[:-1]), s.expand(*Q.shape[:-2], Q.shape[-1])
 
     def __call__(self, Q: Square, beta0: Beta, allowed: Allowed | None = None) -> Field:
         return beta0 * relative_field(self, Q, allowed)

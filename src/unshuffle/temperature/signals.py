@@ -10,11 +10,13 @@ from torch import Tensor
 
 from ..errors import function, number
 from ..operators.entropies import row_and_column_entropies
+from ..operators.permutation import square
 from .schedules import Number
 
-PerItem = Float[Tensor, "... n"]
-Square = Float[Tensor, "... n n"]
-Allowed = Bool[Tensor, "... n n"]
+PerItem = Float[Tensor, "... m"]
+PerPosition = Float[Tensor, "... n"]
+Square = Float[Tensor, "... m n"]
+Allowed = Bool[Tensor, "... m n"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class ExcessEntropy:
     def __post_init__(self) -> None:
         number("The entropy threshold H0", self.threshold, least=0, below=1)
 
-    def __call__(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerItem]:
+    def __call__(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerPosition]:
         rows, columns = row_and_column_entropies(Q, None if self.log_n else allowed)
         return self._excess(rows), self._excess(columns)
 
@@ -77,7 +79,8 @@ class DegreeViolation:
     def __post_init__(self) -> None:
         function("normalise", self.normalise, "ByBound()")
 
-    def __call__(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerItem]:
+    def __call__(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerPosition]:
+        square(Q, "The soft permutation of a tour")
         violation = 2 * (Q * Q.roll(-1, dims=-1)).sum(-1)
         rows = self.normalise(violation)
         columns = (Q.mT @ rows.unsqueeze(-1)).squeeze(-1)
