@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -134,7 +135,7 @@ def as_beta(beta: float | Tensor, scores: Tensor, padded: Padded | None = None) 
     return beta
 
 
-def broadcasts(values: Tensor, shape: tuple[int, ...]) -> bool:
+def broadcasts(values: Tensor, shape: tuple[Any, ...]) -> bool:
     try:
         return torch.broadcast_shapes(values.shape, shape) == shape
     except RuntimeError:
