@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,8 @@ from unshuffle.solve.grid.shape import _exactly, _fullest, _opened
 from unshuffle.structure.layouts import Grid
 from unshuffle.tasks.jigsaw import as_float, cut, join
 from unshuffle.tasks.piles import reassemble_pile
+
+DATA = Path(str(files("unshuffle") / "data"))
 
 
 def pile(grid: Grid, missing: tuple[int, ...], foreign: int, turned: bool = False) -> tuple[np.ndarray, np.ndarray]:
@@ -187,3 +190,28 @@ def test_the_command_draws_holes_and_what_is_left_out(tmp_path: Path) -> None:
     assert len(lines) == 1 + 20 + 2
     assert lines[8] == "2,3,,,"
     assert lines[-1].startswith(",,")
+
+
+def test_several_pictures_in_one_pile(tmp_path: Path) -> None:
+    grids = Grid(4, 5), Grid(5, 4)
+    photos = [
+        np.asarray(Image.open(DATA / name).convert("RGB")) for name in ("coffee.jpg", "french-alpine-landscape.jpg")
+    ]
+    wholes = [photo[: 50 * g.height, : 50 * g.width] for photo, g in zip(photos, grids, strict=True)]
+    tiles = np.concatenate([cut(whole, grid)[0] for whole, grid in zip(wholes, grids, strict=True)])
+    (tmp_path / "tiles").mkdir()
+    for k, tile in enumerate(np.random.default_rng(0).permutation(tiles)):
+        Image.fromarray(tile).save(tmp_path / "tiles" / f"{k}.png")
+    arguments = ["jigsaw", str(tmp_path / "tiles"), "--several", "--json", "--out", str(tmp_path / "o")]
+    result = CliRunner().invoke(build("jigsaw"), arguments)
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    assert sorted(picture["grid"] for picture in told["pictures"]) == ["4x5", "5x4"]
+    assert told["left_out"] == []
+    for k in (1, 2):
+        ours = np.asarray(Image.open(tmp_path / "o" / f"picture-{k}.png"))
+        assert any(np.array_equal(ours, whole) for whole in wholes)
+    assert len((tmp_path / "o" / "order.csv").read_text().splitlines()) == 1 + 40
+    refused = CliRunner().invoke(build("jigsaw"), [*arguments, "--grid", "4x5"])
+    assert refused.exit_code == 2
+    assert "--several takes a folder" in refused.output

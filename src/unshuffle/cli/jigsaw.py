@@ -16,6 +16,7 @@ from ..errors import BadInput
 from ..files import write_together
 from .common import Clock, foresee, json_text, png_of, progress, say, table_text, to_the_end
 from .options import Json, Out, Polish, Quiet, Seed, TimeLimit
+from .several import put_several_together
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,6 +52,10 @@ def jigsaw(
     foreign: Annotated[
         bool, typer.Option("--foreign", help="Tiles of other pictures may be among them: leave out what does not fit.")
     ] = False,
+    several: Annotated[
+        bool,
+        typer.Option("--several", help="The tiles are of several pictures: as many are put together as there are."),
+    ] = False,
     pad: Annotated[
         bool, typer.Option("--pad", help="Where the grid does not divide: repeat edge pixels, do not crop.")
     ] = False,
@@ -82,6 +87,13 @@ def jigsaw(
         )
     if foreign and shuffle:
         raise BadInput("--foreign is for tiles as they come: of a photo that is cut here all belong to it.")
+    if several:
+        if shuffle or foreign or polish or anchors or grid.strip().lower() != "auto":
+            raise BadInput(
+                "--several takes a folder of tiles and --turned, but no grid, shuffle, anchors, foreign or polish."
+            )
+        put_several_together(photo, turned, out, seed, time_limit, json_, quiet)
+        return
     silent = quiet or json_
     with progress("jigsaw", silent, time_limit) as show:
         show.stage("reading the tiles")

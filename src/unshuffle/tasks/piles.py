@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..errors import BadInput
@@ -55,6 +55,66 @@ def reassemble_pile(
         options = {"runs": runs, "seed": seed, "polish": polish}
         found = solved(of_pieces(len(turns)), known, pieces, (len(tiles), known.n), watch, **options)
         return upright(in_quarters(found, turns), tiles, known, any_way=grid is None) if turned else (found, known)
+
+
+FEWEST = 4  # tiles that are a picture: what is left holds together by chance
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture:
+    """One of several: what stands in each cell of its grid, by the numbers of the whole pile."""
+
+    solution: Solution
+    grid: Grid
+
+
+def reassemble_several(
+    tiles: Float[Tensor, "n height width channels"],
+    *,
+    turned: bool = False,
+    runs: int | None = None,
+    seed: int = 0,
+    time_limit: float | None = None,
+    callback: Callable[[Step], object] | None = None,
+) -> list[Picture]:
+    """As many pictures as the pile holds, the surest first: each is found among the tiles that those before have left.
+
+    To each of them all tiles of the others are foreign, so this is `reassemble_pile` of unknown size over and over. Tiles that fit nowhere
+    are in none.
+    """
+    at_least_two_by_two(tiles)
+    turns = turns_of(tiles.shape[1:3]) if turned else (0,)
+    pictures: list[Picture] = []
+    with Watch(time_limit, callback) as watch, torch.no_grad():
+        try:
+            seams = (turned_seams if turned else seam_costs)(tiles.to(torch.float32), watch)
+        except Stopped:
+            return []
+        whole = Pieces((seams.right, seams.below), len(turns), Grid(1, len(tiles)), seams.border, apart=1)
+        whole = dataclasses.replace(whole, reject=usual_price(whole.cost, len(turns)))
+        left = torch.arange(len(tiles))
+        while len(left) >= FEWEST and not watch.stopped:
+            pieces = whole.among(left)
+            grid = find_shape(pieces, watch, all_belong=False)
+            pieces = dataclasses.replace(pieces, grid=grid)
+            options = {"runs": runs, "seed": seed}
+            found = solved(of_pieces(len(turns)), grid, pieces, (len(left), grid.n), watch, **options)
+            used = found.order[found.order >= 0]
+            if len(used) < FEWEST:
+                break
+            if turned:
+                found, grid = upright(in_quarters(found, turns), tiles[left], grid, any_way=True)
+            pictures.append(Picture(_numbered(found, left, len(tiles)), grid))
+            left = left[~torch.isin(torch.arange(len(left)), used)]
+    return pictures
+
+
+def _numbered(found: Solution, tiles: Int[Tensor, "some"], n: int) -> Solution:
+    """A solution of some of n tiles, in the numbers of all."""
+    soft, confidence = found.soft.new_zeros(n, found.soft.shape[1]), found.confidence.new_zeros(n)
+    soft[tiles], confidence[tiles] = found.soft, found.confidence
+    order = torch.where(found.order >= 0, tiles[found.order], -1)
+    return dataclasses.replace(found, order=order, soft=soft, confidence=confidence)
 
 
 def _nothing(tiles: Tensor, grid: Grid | None, turned: bool, watch: Watch) -> tuple[Solution, Grid]:

@@ -10,7 +10,7 @@ tile is worth placing if its seams cost less than that on average, wherever it i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -78,6 +78,15 @@ class Pieces:
         if self.reject is None:
             return Room(*self.shape, self.states, max(cells - n, 0), max(n - cells, 0))
         return Room(*self.shape, self.states, cells, n, PULL)
+
+    def among(self, tiles: Tensor) -> Pieces:
+        """The same of some of the tiles only."""
+        here = (tiles[:, None] * self.states + torch.arange(self.states)).reshape(-1)
+
+        def chosen(pair: Pair) -> Pair:
+            return pair[0][here][:, here], pair[1][here][:, here]
+
+        return replace(self, cost=chosen(self.cost), border=None if self.border is None else chosen(self.border))
 
     def strength(self) -> np.ndarray:
         """How sure each tile is of its neighbours, in sum over its states."""

@@ -1,0 +1,108 @@
+"""``unshuffle jigsaw --several``: a pile of tiles of several pictures, each put together and written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import BadInput
+from ..files import write_together
+from .common import Clock, foresee, json_text, png_of, progress, say, table_text, to_the_end
+
+if TYPE_CHECKING:
+    import numpy as np
+    from matplotlib.figure import Figure
+
+    from ..tasks.piles import Picture
+
+
+def put_several_together(
+    folder: Path, turned: bool, out: Path, seed: int, time_limit: float | None, json_: bool, quiet: bool
+) -> None:
+    """Writes picture-1.png, picture-2.png, ..., pictures.png with all of them, order.csv and result.json."""
+    from ..readers.pictures import png, read_tiles
+    from ..tasks.jigsaw import as_float, foreseen, join
+    from ..tasks.piles import reassemble_several
+
+    if not folder.is_dir():
+        raise BadInput(f"--several takes a folder of tiles, and {folder} is none.")
+    clock = Clock(time_limit)
+    silent = quiet or json_
+    with progress("jigsaw", silent, time_limit) as show:
+        show.stage("reading the tiles")
+        tiles, names = read_tiles(folder)
+        foresee(*foreseen(tiles.shape, time_limit, turned), silent)
+        found = reassemble_several(as_float(tiles), turned=turned, seed=seed, time_limit=clock.left, callback=show)
+        with to_the_end():
+            show.stage("drawing")
+            files = {
+                out / f"picture-{k}.png": png(join(tiles, one.solution.order, one.grid, one.solution.state))
+                for k, one in enumerate(found, 1)
+            }
+            files[out / "pictures.png"] = png_of(overview(tiles, found))
+            result = summary(folder, len(tiles), found, seed) | clock.times()
+            tables = {out / "order.csv": table_text(places(found, names)), out / "result.json": json_text(result)}
+            write_together(files | tables)
+    say(result, lines(result, clock.words(), out), json_, quiet)
+
+
+def summary(folder: Path, count: int, found: list[Picture], seed: int) -> dict[str, Any]:
+    used = {tile for one in found for tile in one.solution.order.tolist()}
+    pictures = [
+        {
+            "grid": f"{one.grid.width}x{one.grid.height}",
+            "order": one.solution.order.tolist(),
+            **({} if one.solution.state is None else {"turns": one.solution.state.tolist()}),
+            "confidence": [round(float(one.solution.confidence[t]), 4) if t >= 0 else None for t in one.solution.order],
+        }
+        for one in found
+    ]
+    ended = [one.solution.status for one in found if one.solution.status != "finished"]
+    left = sorted(set(range(count)) - used)
+    status = (ended or ["finished"])[0]
+    return {"input": str(folder), "seed": seed, "pictures": pictures, "left_out": left, "status": status}
+
+
+def places(found: list[Picture], names: list[str]) -> Iterator[tuple[object, ...]]:
+    """One line per tile that stands somewhere, counted from 1 as it came, and how sure that is."""
+    yield "picture", "row", "column", "number in the input", "name", "confidence", "turns"
+    for k, one in enumerate(found, 1):
+        turns = one.solution.state
+        for place, tile in enumerate(one.solution.order.tolist()):
+            if tile >= 0:
+                row, column = divmod(place, one.grid.width)
+                sure = f"{float(one.solution.confidence[tile]):.4f}"
+                turn = 0 if turns is None else int(turns[place])
+                yield k, row + 1, column + 1, tile + 1, names[tile], sure, turn
+
+
+def lines(result: dict[str, Any], took: str, out: Path) -> list[str]:
+    """What a person wants to know."""
+    grids = ", ".join(picture["grid"] for picture in result["pictures"]) or "none"
+    holes = sum(picture["order"].count(-1) for picture in result["pictures"])
+    told = [f"{len(result['pictures'])} pictures ({grids}) in {took}; {holes} places stay empty."]
+    if result["left_out"]:
+        told.append(f"{len(result['left_out'])} tiles are in none of them.")
+    if result["status"] != "finished":
+        told.append(f"Stopped early ({result['status']}): this is the best so far.")
+    return [*told, f"Look at {out / 'pictures.png'}."]
+
+
+def overview(tiles: np.ndarray, found: list[Picture]) -> Figure:
+    """All pictures side by side."""
+    from matplotlib.figure import Figure
+
+    from ..readers.pictures import shown
+    from ..tasks.jigsaw import join
+
+    across = max(1, min(3, len(found)))
+    down = max(1, -(-len(found) // across))
+    figure = Figure(figsize=(4 * across, 3.4 * down), layout="constrained")
+    panels = figure.subplots(down, across, squeeze=False).reshape(-1)
+    for axes in panels:
+        axes.set_axis_off()
+    for k, (axes, one) in enumerate(zip(panels, found, strict=False), 1):
+        axes.imshow(shown(join(tiles, one.solution.order, one.grid, one.solution.state)))
+        axes.set_title(f"picture {k}: {one.grid.width}x{one.grid.height}")
+    return figure
