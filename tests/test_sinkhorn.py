@@ -198,7 +198,8 @@ def test_some_of_these_scores_leave_the_range_of_floats():
     for n, T, kinds in ((50, 40, {kernel.EASY, kernel.MOVED}), (7, 60, {kernel.EASY, kernel.PACKED, kernel.MOVED})):
         seen = set()
         for strength in (0.0, 0.3, 3.0):
-            _, state = kernel.forward(like_trained(17, n, strength, draw), None, 2, noise.SILENT, T, None)
+            scores = like_trained(17, n, strength, draw)
+            _, state = kernel.forward(kernel.problem(scores, None, noise.SILENT), scores, 2, T, None)
             assert [x.shape for x in state] == [(34, T, n), (34, T + 1, n)] * 2 + [(34,), (34,), (34, n), (1,)]
             seen |= set(state.kind.tolist())
         assert kinds <= seen

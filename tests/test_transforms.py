@@ -11,10 +11,12 @@ import pytest
 import torch
 from torch import Tensor
 from torch._subclasses import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.library import opcheck
 
 import unshuffle as us
 from unshuffle.compute.jit import have_numba
+from unshuffle.operators import backends
 from unshuffle.operators._sinkhorn import engine as module
 from unshuffle.operators._sinkhorn.block import WHOLE, Block
 from unshuffle.operators._sinkhorn.noise import Noise
@@ -77,6 +79,29 @@ def test_the_operators_keep_the_rules_of_torch(asked):
     rest = (noise, first, total, *block, tolerance, beta is not None)
     if asked != "hard":  # its second derivative is that of the plain loop, to the rounding of thousands
         opcheck(torch.ops.unshuffle.sinkhorn_backward.default, (*given[:3], soft, weights, *state, *rest))
+
+
+@pytest.mark.parametrize("asked", ["plain", "noise and beta", "a field, part of a batch"])
+def test_the_operator_for_gpus_keeps_the_rules_too(asked):
+    """On a CPU it computes in torch what the Triton kernels do; those are tested in test_triton.py."""
+    scores, beta, key, samples, noise, first, total, *_, iterations, _ = ASKED[asked]
+    scores, beta = (None if x is None else x.float().requires_grad_() for x in (scores, beta))
+    given = (scores, beta, key, samples, noise, first, total, 0, 0, 1, iterations)
+    leaves = [x for x in (scores, beta) if x is not None]
+    opcheck(torch.ops.unshuffle.sinkhorn_on_gpu.default, given)
+    call = {"samples": samples, "noise": Noise(noise, (3, 4), first, total), "iterations": iterations}
+    results = [torch.ops.unshuffle.sinkhorn_on_gpu(*given)[0], module.perturbed_sinkhorn(scores, beta, **call)]
+    weights = torch.randn_like(results[0])
+    found, expected = ((P, *torch.autograd.grad((weights * P).sum(), leaves)) for P in results)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_graph_for_a_gpu_holds_the_operator(monkeypatch):
+    """Made without one, on tensors that stand for others; forward only, since torch's autograd crashes there."""
+    monkeypatch.setattr(backends, "have_triton", True)
+    with FakeTensorMode():
+        graph = make_fx(lambda s: us.gumbel_sinkhorn(s, samples=2))(torch.empty(3, 6, 6, device="cuda"))
+    assert "unshuffle.sinkhorn_on_gpu.default" in {str(node.target) for node in graph.graph.nodes}
 
 
 def test_an_exported_model_comes_back(tmp_path):

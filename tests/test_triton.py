@@ -18,9 +18,10 @@ if os.environ.get("TRITON_INTERPRET") != "1":
 import triton
 import triton.language as tl
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.library import opcheck
 
 import unshuffle as us
-from unshuffle.operators._sinkhorn import engine
+from unshuffle.operators._sinkhorn import engine, on_gpu
 from unshuffle.operators._sinkhorn.block import WHOLE, Block
 from unshuffle.operators._sinkhorn.engine import perturbed_sinkhorn
 from unshuffle.operators._sinkhorn.in_triton import entries, launch, trust
@@ -198,6 +199,21 @@ def test_operators_through_triton(triton_for_all, monkeypatch):
     monkeypatch.undo()
     for ours, theirs in zip(found, run(), strict=True):
         assert (ours - theirs).abs().max() < 1e-5
+
+
+def test_the_operator_of_graphs(monkeypatch):
+    """What torch.compile calls on a GPU: the same kernels, kept to torch's rules for operators."""
+    monkeypatch.setattr(on_gpu, "choose", lambda *_: ("triton", "as asked"))
+    inputs = [scores_of(6, 3, masked=True).requires_grad_(), (0.5 + torch.rand(3, 1, 1)).requires_grad_()]
+    key = torch.tensor([STREAM.key[0], 7])
+    asked = (*inputs, key, 2, 0.5, 1, 9, 0, 0, 1, 4)
+    opcheck(torch.ops.unshuffle.sinkhorn_on_gpu.default, asked)
+    found = torch.ops.unshuffle.sinkhorn_on_gpu(*asked)[0]
+    noise = Noise(0.5, (STREAM.key[0], 7), 1, 9)
+    expected = perturbed_sinkhorn(*inputs, samples=2, noise=noise, iterations=4)
+    assert (found - expected).abs().max() < 1e-5
+    ours, theirs = (torch.autograd.grad(P.square().sum(), inputs) for P in (found, expected))
+    assert all((a - b).abs().max() < 1e-5 for a, b in zip(ours, theirs, strict=True))
 
 
 def test_second_derivatives_go_through_the_plain_loop(triton_for_all, monkeypatch):

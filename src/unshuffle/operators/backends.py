@@ -11,6 +11,7 @@ import torch
 from ..compute.jit import have_numba
 
 LARGEST_WHOLE = 128  # rows of a matrix that one Triton program can hold; larger ones are done in tiles
+have_triton = importlib.util.find_spec("triton") is not None
 ON_GPUS = (torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -49,6 +50,11 @@ def backends() -> Backends:
             Backend("cuda", "any", *(_without_triton() or ("triton", "installed; not tried, there is no GPU here")))
         )
     return Backends(found)
+
+
+def chosen_at_run(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether a graph holds the operator for GPUs, which chooses when it runs: the device may not be there when the graph is made."""
+    return device.type == "cuda" and dtype in ON_GPUS and have_triton
 
 
 @functools.lru_cache(4096)

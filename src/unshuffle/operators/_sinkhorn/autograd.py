@@ -12,15 +12,16 @@ from . import kernel
 from .block import Block
 from .checks import check_feasible, check_finite
 from .in_torch import Perturb, second_order
+from .logits import Problem
 from .noise import Noise
 
 
 def solved(
-    scores: Tensor, beta: Tensor | None, samples: int, noise: Noise, iterations: int, tolerance: float | None, block: Block
+    given: Problem, scores: Tensor, beta: Tensor | None, samples: int, iterations: int, tolerance: float | None, block: Block
 ) -> tuple[Tensor, kernel.State]:  # fmt: skip
     """What the kernel's forward gives, or one sentence."""
     try:
-        draws, state = kernel.forward(scores, beta, samples, noise, iterations, tolerance, block)
+        draws, state = kernel.forward(given, scores, samples, iterations, tolerance)
     except kernel.Unusable:
         check_finite(scores, "Scores")
         if beta is not None:
@@ -46,9 +47,10 @@ class KernelSinkhorn(torch.autograd.Function):
         tolerance: float | None,
         block: Block,
     ) -> Tensor:
-        draws, ctx.state = solved(scores, beta, samples or 1, noise, iterations, tolerance, block)
+        given = kernel.problem(scores, beta, noise, block)
+        draws, ctx.state = solved(given, scores, beta, samples or 1, iterations, tolerance, block)
         soft = draws.squeeze_(0) if samples is None else draws  # in place: a view would cost more
-        ctx.noise, ctx.block = noise, block
+        ctx.given, ctx.noise, ctx.block = given, noise, block
         ctx.save_for_backward(scores, beta, soft)
         return soft
 
@@ -59,7 +61,7 @@ class KernelSinkhorn(torch.autograd.Function):
             found = _differentiable(scores, beta, grads[0], ctx.noise, ctx.state, ctx.block)
         else:
             draws, grad = (x.reshape(-1, *scores.shape) for x in (soft, grads[0]))
-            found = kernel.backward(scores, beta, ctx.needs_input_grad[1], ctx.noise, draws, grad, ctx.state, ctx.block)
+            found = kernel.backward(ctx.given, scores, beta, ctx.needs_input_grad[1], draws, grad, ctx.state)
         return *found, None, None, None, None, None
 
 

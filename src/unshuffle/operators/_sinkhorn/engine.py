@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from ...compute.jit import have_numba
-from ...compute.transforms import symbolic, transformed_in_graph
-from ..backends import choose
+from ...compute.transforms import in_transform, symbolic, transformed_in_graph
+from ..backends import choose, chosen_at_run
 from .block import WHOLE, Block
 from .checks import check_feasible, check_finite
 from .in_torch import Perturb, TorchSinkhorn, perturbed, plain_sinkhorn
 from .noise import SILENT, Noise
+from .on_gpu import through_gpu_operation
 
 if TYPE_CHECKING or have_numba:
     from .autograd import KernelSinkhorn
@@ -35,11 +36,15 @@ def perturbed_sinkhorn(
         return scores.expand(scores.shape if samples is None else (samples, *scores.shape))
     asked = (scores, beta, samples, noise, iterations, tolerance, block)
     if symbolic(scores, beta):
+        in_graph = torch.compiler.is_compiling()  # in which nobody may ask for what a tensor wraps
         if transformed_in_graph():
             return _plainly(*asked)
+        fixed = tolerance is None and chosen_at_run(scores.device, scores.dtype)
+        if fixed and (in_graph or not in_transform(scores, beta)):
+            return through_gpu_operation(scores, beta, samples, noise, iterations, block)
         if have_numba and scores.device.type in ("cpu", "meta"):
             return through_operation(*asked)
-        return _through_torch(*asked) if torch.compiler.is_compiling() else _plainly(*asked)
+        return _through_torch(*asked) if in_graph else _plainly(*asked)
     backend, _ = choose(scores.device, scores.dtype, scores.shape[-1])
     if backend == "numba":
         return KernelSinkhorn.apply(*asked)  # pyright: ignore[reportReturnType]

@@ -30,7 +30,7 @@ def plain_sinkhorn(
     The last row and column sum to ``alike``.
     """
     going = None if tolerance is None else torch.ones_like(scores[..., 0, 0], dtype=torch.bool)
-    log_rows, log_columns = _log_sums(scores, alike)
+    log_rows, log_columns = log_sums(scores, alike)
     scores = scores + log_columns if alike > 1 else scores
     for t in range(iterations):
         before = scores
@@ -45,7 +45,7 @@ def plain_sinkhorn(
     return scores.exp()
 
 
-def _log_sums(scores: Tensor, alike: int) -> tuple[Tensor, Tensor]:
+def log_sums(scores: Tensor, alike: int) -> tuple[Tensor, Tensor]:
     """Of what rows (n, 1) and columns (1, n) shall sum to: 0, but for the last entry."""
     logs = torch.nn.functional.pad(scores.new_zeros(scores.shape[-1] - 1), (0, 1), value=math.log(alike))
     return logs.unsqueeze(-1), logs.unsqueeze(-2)
@@ -60,7 +60,7 @@ class TorchSinkhorn(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, iterations: int, tolerance: float | None, alike: int = 1) -> Tensor:
-        log_rows, log_columns = _log_sums(scores, alike)
+        log_rows, log_columns = log_sums(scores, alike)
         f = torch.zeros_like(scores[..., :1])
         g = torch.zeros_like(scores[..., :1, :]) + log_columns
         steps: list[tuple[Tensor, Tensor]] = []
@@ -87,7 +87,7 @@ class TorchSinkhorn(torch.autograd.Function):
         if torch.is_grad_enabled():  # a second derivative is wanted: differentiate the plain loop
             again = second_order([scores], scores, len(ctx.steps), grads[0], ctx.used, ctx.alike)
             return again[0], None, None, None
-        log_rows, log_columns = _log_sums(scores, ctx.alike)
+        log_rows, log_columns = log_sums(scores, ctx.alike)
         weighted = grads[0] * soft
         total = weighted
         f_bar = weighted.sum(-1, keepdim=True)

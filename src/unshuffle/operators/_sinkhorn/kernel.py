@@ -32,13 +32,10 @@ class Unusable(Exception):
 
 
 def forward(
-    scores: Tensor, beta: Tensor | None, samples: int, noise: Noise, iterations: int, tolerance: float | None,
-    block: Block = WHOLE,
+    given: Problem, scores: Tensor, samples: int, iterations: int, tolerance: float | None
 ) -> tuple[Tensor, State]:  # fmt: skip
-    """P (samples, *scores.shape) and the state; ``beta`` is a number, one per matrix (*batch, 1, 1), or a field (*batch, n, n)."""
-    n = scores.shape[-1]
-    given = problem(scores, beta, noise, block)
-    batch = len(given.scores)
+    """P (samples, *scores.shape) of these scores, which ``given`` is the problem of, and the state."""
+    n, batch = scores.shape[-1], len(given.scores)
     M, dtype = samples * batch, given.scores.dtype
     P = empty_array((M, n, n), scores.dtype)
     state = State(
@@ -53,7 +50,7 @@ def forward(
     )
     stop = dtype.type(-1 if tolerance is None else tolerance)
     limits, work = LIMITS[scores.dtype], P.size * (10.0 + 2 * iterations)
-    groups = samples * (batch // WIDTH) if n in SMALL and tolerance is None and block.alike == 1 else 0
+    groups = samples * (batch // WIDTH) if n in SMALL and tolerance is None and given.block[2] == 1 else 0
     if groups:
         in_chunks(lambda low, high: packed.forward_packed(given, P, state, limits, low, high), groups, work / 4)
     if np.count_nonzero(state.kind) < M:
@@ -64,13 +61,10 @@ def forward(
 
 
 def backward(
-    scores: Tensor, beta: Tensor | None, wants_beta: bool, noise: Noise, P: Tensor, G: Tensor, state: State,
-    block: Block = WHOLE,
+    given: Problem, scores: Tensor, beta: Tensor | None, wants_beta: bool, P: Tensor, G: Tensor, state: State
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
-    """The gradients by scores and, if wanted, by beta, for G = dloss/dP; ``state`` is what forward gave for the same arguments."""
-    n, samples = scores.shape[-1], len(P)
-    given = problem(scores, beta, noise, block)
-    batch = len(given.scores)
+    """The gradients by scores and, if wanted, by beta, for G = dloss/dP; ``state`` is what forward gave for the same problem."""
+    n, samples, batch = scores.shape[-1], len(P), len(given.scores)
     shares = min(samples, -(-torch.get_num_threads() // batch))  # a small batch is split by samples instead
     soft, grad = (t.detach().contiguous().numpy().reshape(-1, n, n) for t in (P, G))
     by_field = wants_beta and is_field(beta)
@@ -100,7 +94,10 @@ def is_field(beta: Tensor | None) -> bool:
 
 
 def problem(scores: Tensor, beta: Tensor | None, noise: Noise, block: Block = WHOLE) -> Problem:
-    """What the kernels read; the arrays share memory with the tensors where they can."""
+    """What the kernels read; the arrays share memory with the tensors where they can.
+
+    ``beta`` is a number, one per matrix (*batch, 1, 1), or a field (*batch, n, n).
+    """
     batch, n = scores.shape[:-2], scores.shape[-1]
     real = np.float32 if scores.dtype == torch.float32 else np.float64
     count = batch.numel()

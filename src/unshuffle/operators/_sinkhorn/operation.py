@@ -53,7 +53,8 @@ def forward(
     items: int, positions: int, alike: int, iterations: int, tolerance: float | None,
 ) -> State:  # fmt: skip
     stream, block = _noise(key, noise, first, total), Block(items, positions, alike)
-    draws, state = solved(scores, beta, samples or 1, stream, iterations, tolerance, block)
+    given = kernel.problem(scores, beta, stream, block)
+    draws, state = solved(given, scores, beta, samples or 1, iterations, tolerance, block)
     _clear(state)
     soft = draws[0] if samples is None else draws
     return soft, *(torch.from_numpy(part) for part in state[:7])
@@ -110,7 +111,8 @@ def backward(
     state = kernel.State(*arrays, forbidden=NOTHING)
     draws, grads = (x.reshape(-1, *scores.shape) for x in (soft, grad))
     stream, block = _noise(key, noise, first, total), Block(items, positions, alike)
-    to_scores, to_beta = kernel.backward(scores, beta, wants_beta, stream, draws, grads, state, block)
+    given = kernel.problem(scores, beta, stream, block)
+    to_scores, to_beta = kernel.backward(given, scores, beta, wants_beta, draws, grads, state)
     return to_scores, scores.new_empty(0) if to_beta is None else to_beta
 
 
