@@ -219,7 +219,6 @@ def backward_moving(P, G, given, state, m, alike, work, words, L, K, D, limit):
             kernel, high = K, t + 1
         for j in range(n):
             work.s[t, j] = -own[j] * work.g_bar[j]
-        work.s[t, n - 1] /= alike
         pull(kernel, work.s[t], work.a[t], work.f_bar, alike, work.r[t], work.sums)
         for j in range(n):
             work.g_bar[j] = work.c[t, j] * work.sums[j]

@@ -211,9 +211,11 @@ def scaled(K, u, v):
 
 @njit(fastmath=True)
 def pull(P, s, a, first, alike, r, sums):
-    """r = -a (first + a (P s)), sums = P^T r, in one pass over P."""
+    """r = -a (first + a (P s)), sums = P^T r, in one pass over P; the last of s and of r are shared by those that they stand for."""
     n = P.shape[0]
     rows = n if alike == 1 else n - 1
+    if rows < n:
+        s[rows] /= alike
     sums[:] = 0
     for i in range(0, rows - 3, 4):
         pull_four(P, i, s, a, first, r, sums, n, i)
@@ -268,7 +270,6 @@ def recursion(P, G, u, v, start, alike, work):
     for t in range(T - 1, -1, -1):
         for j in range(n):
             s[t, j] = -(c[t + 1, j] if t + 1 < T else one) * g_bar[j]
-        s[t, n - 1] /= alike
         pull(P, s[t], a[t], f_bar, alike, r[t], sums)
         for j in range(n):
             g_bar[j] = c[t, j] * sums[j]
