@@ -16,7 +16,7 @@ from torch import Tensor
 
 from .transforms import symbolic
 
-LARGE = 2**22  # bytes; below, torch's allocator is quicker
+LARGE = 2**20  # bytes; below, torch's allocator is quicker
 MOST = 2**28  # kept in all
 
 _spare: dict[int, memoryview] = {}  # by their ids, the oldest first; two views are compared by content
