@@ -58,8 +58,8 @@ def page(server):
 PATHS = [
     "/api/tasks",
     "/api/explain",
-    f"/api/pages/{uuid.uuid4()}/events",
-    f"/api/pages/{uuid.uuid4()}/jobs",
+    f"/api/pages/{uuid.UUID(int=1)}/events",
+    f"/api/pages/{uuid.UUID(int=2)}/jobs",
     "/api/nothing",
 ]
 
