@@ -62,7 +62,16 @@ TAKES_SQUARE = {
     "expected_energy": lambda soft: us.energies.expected_energy(us.Path(4), soft, COST),
 }
 """Public functions of one matrix."""
-OBLONG = {"assign"}
+OBLONG = {
+    "assign",
+    "sinkhorn",
+    "gumbel_sinkhorn",
+    "entropy",
+    "GumbelSinkhorn",
+    "Sinkhorn",
+    "StraightThrough",
+    "LocalTemperature",
+}
 """Those for which there may be more or fewer items than positions."""
 
 MASKS = {

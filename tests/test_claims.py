@@ -108,7 +108,7 @@ def test_proposition_1_is_glossed_the_wrong_way_round(n1, n2, eps, eta):
     Delta, delta = 10.0, 0.01
     assert scalar_exists(n1, n2, Delta, delta, eps, eta)
     beta = easy_threshold(n1, Delta, eps) * 1.0001
-    diagonal = settled(beta * block_ambiguous_scores(n1, n2, Delta, delta, across=1000.0)).diagonal()
+    diagonal = settled(beta * block_ambiguous_scores(n1, n2, Delta, delta, across=100 / beta)).diagonal()
     assert diagonal[:n1].min() >= 1 - eps
     assert diagonal[n1:].max() <= 1 - eta
 

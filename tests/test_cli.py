@@ -41,12 +41,16 @@ SHARED = {  # what an option of this name means wherever it is
 }
 
 
+ANSWERING = [command for command in COMMANDS if command != "studio"]
+"""All but the one that serves pages until it is ended."""
+
+
 def options(command: str) -> dict[str, str]:
     found = get_command(build(command)).commands[command].params  # pyright: ignore
     return {name: option.help for option in found for name in option.opts if name.startswith("--")}
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", ANSWERING)
 def test_the_same_names_mean_the_same(command):
     mine = options(command)
     assert "JSON on standard output" in mine["--json"]
@@ -75,7 +79,7 @@ def test_typos_of_commands_and_options_are_answered():
         assert "seriate" in done.stderr or "--polish" in done.stderr
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", ANSWERING)
 def test_a_mistyped_option_of_any_command_is_answered(command):
     done = CliRunner().invoke(build(command), [command, *NEEDED[command], "--jsn"])
     assert (done.exit_code, "--json" in done.stderr) == (2, True)
@@ -150,7 +154,7 @@ def good_call(command: str, folder: Path) -> list[str]:
     return [command, *calls[command]]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", ANSWERING)
 def test_every_command_pipes_and_can_be_quiet(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(

@@ -20,7 +20,7 @@ PLAIN = (Tensor, torch.nn.Parameter)
 def in_transform(*tensors: Tensor | None) -> bool:
     """Whether any of them stands for something else, inside ``torch.func``."""
     wrapped = torch._C._functorch.is_functorch_wrapped_tensor  # pyright: ignore[reportAttributeAccessIssue]
-    return any(wrapped(t) for t in tensors if t is not None)
+    return any(wrapped(t) for t in tensors if isinstance(t, Tensor))
 
 
 _transforms = torch._C._functorch.get_dynamic_layer_stack_depth  # pyright: ignore[reportAttributeAccessIssue]
@@ -36,7 +36,7 @@ def symbolic(*tensors: Tensor | None) -> bool:
     if torch.compiler.is_compiling():
         return True
     return in_transform(*tensors) or any(
-        t is not None and (type(t) not in PLAIN or t.device.type == "meta") for t in tensors
+        isinstance(t, Tensor) and (type(t) not in PLAIN or t.device.type == "meta") for t in tensors
     )
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..errors import function
+from ..errors import BadInput, function
+from ..operators.partial import NOBODY
 from ..operators.permutation import reorder, to_matrix
 from ..relaxations.protocol import Relaxation
 from ..temperature.entropy import Sharpness
@@ -45,6 +46,17 @@ class OnReordered:
 Loss = Callable[[Tensor], Tensor] | OnPermutation
 
 
+def placeable(scores: Tensor, relax: Relaxation) -> Tensor:
+    """The scores, if there is a place for every item, or the relaxation was told that some have none."""
+    leaves_out = any(part is not None for part in getattr(relax, "left_out", NOBODY))
+    if scores.ndim == 3 and scores.shape[1] != scores.shape[2] and not leaves_out:
+        raise BadInput(
+            f"The network scores {scores.shape[-1]} positions, but the lists have {scores.shape[1]} items; a relaxation"
+            " with reject= or keep= says that not every item has a place."
+        )
+    return scores
+
+
 class Learner(nn.Module):
     """All that has weights in one module, so that it can be saved, moved and distributed as one."""
 
@@ -61,7 +73,9 @@ class Learner(nn.Module):
 
     def forward(self, items: Tensor, allowed: Tensor | None, epoch: float, samples: int, **draw: Any) -> Tensor:
         """Mean loss over lists and noisy samples."""
-        P = self.relax(self.network(items), epoch=epoch, samples=samples, allowed=allowed, **draw)
+        P = self.relax(
+            placeable(self.network(items), self.relax), epoch=epoch, samples=samples, allowed=allowed, **draw
+        )
         return self.loss(P, items).mean()
 
     @property

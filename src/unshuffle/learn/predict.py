@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from .. import plots
 from ..errors import BadInput, number, shown, whole
-from ..operators.partial import NOBODY
 from ..operators.permutation import inverse
 from ..relaxations.gumbel_sinkhorn import Sinkhorn
 from ..relaxations.protocol import Relaxation
 from .batches import as_items, items_and_mask
 from .modes import modes_kept
+from .objective import placeable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -95,12 +95,7 @@ def predict(
     with torch.no_grad(), modes_kept(network):
         network.eval()
         for start in range(0, len(items), batch):
-            scores = network(items[start : start + batch].to(device))
-            if scores.ndim == 3 and scores.shape[1] != scores.shape[2] and not _leaves_out(relax):
-                raise BadInput(
-                    f"The network scores {scores.shape[-1]} positions, but the lists have {scores.shape[1]} items; a relaxation"
-                    " with reject= or keep= says that not every item has a place."
-                )
+            scores = placeable(network(items[start : start + batch].to(device)), relax)
             mask = allowed if allowed is None or len(allowed) == 1 else allowed[start : start + batch]
             mask = None if mask is None else mask.to(device)
             order = relax.decode(scores, allowed=mask)
@@ -108,10 +103,6 @@ def predict(
             parts.append((order, kept(relax, scores, order, mask, size, draws, generator), scores))
     order, confidence, scores = (torch.cat(column).cpu() for column in zip(*parts, strict=True))
     return Prediction(order, confidence, scores)
-
-
-def _leaves_out(relax: Relaxation) -> bool:
-    return any(part is not None for part in getattr(relax, "left_out", NOBODY))
 
 
 def kept(

@@ -48,7 +48,7 @@ def _item_each(gain: Tensor, optional: bool, count: int | None) -> Tensor:
 @operator("(Tensor gain, bool optional, int? count) -> Tensor", _item_each)
 def _orders(gain: Tensor, optional: bool, count: int | None) -> Tensor:
     """The best order of each matrix, of all placements, of those that gain something (``optional``), or of exactly ``count``."""
-    cost = -gain.reshape(-1, *gain.shape[-2:]).cpu().numpy().astype(np.float64, copy=False)
+    cost = -gain.detach().reshape(-1, *gain.shape[-2:]).cpu().numpy().astype(np.float64, copy=False)
     if np.isnan(cost).any():
         raise BadInput(f"Scores must not be NaN, but {_where_nan(cost)}.")
     best = partial(_exactly, count) if count is not None else _worthwhile if optional else _whole

@@ -19,15 +19,20 @@ IS = "is"
 
 def plain(value: Any) -> Any:
     """As JSON knows it, with every argument."""
-    return _written(value, lambda parameter, setting: True)
+    return _written(value, lambda owner, parameter, setting: True)
 
 
 def essential(value: Any) -> Any:
     """The same without arguments at their defaults: a setting that is added later does not rename old results."""
-    return _written(value, lambda p, setting: p.default is p.empty or plain(setting) != plain(p.default))
+
+    def matters(owner: Any, parameter: inspect.Parameter, setting: Any) -> bool:
+        default = getattr(owner, "usual", {}).get(parameter.name, parameter.default)
+        return default is parameter.empty or plain(setting) != plain(default)
+
+    return _written(value, matters)
 
 
-def _written(value: Any, kept: Callable[[inspect.Parameter, Any], bool]) -> Any:
+def _written(value: Any, kept: Callable[[Any, inspect.Parameter, Any], bool]) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Path):
@@ -37,7 +42,7 @@ def _written(value: Any, kept: Callable[[inspect.Parameter, Any], bool]) -> Any:
     if inspect.isfunction(value):
         return {IS: value.__name__}
     given = {name: (p, getattr(value, name)) for name, p in _arguments(type(value)).items()}
-    return {IS: type(value).__name__} | {n: _written(v, kept) for n, (p, v) in given.items() if kept(p, v)}
+    return {IS: type(value).__name__} | {n: _written(v, kept) for n, (p, v) in given.items() if kept(value, p, v)}
 
 
 def in_words(value: Any) -> str:

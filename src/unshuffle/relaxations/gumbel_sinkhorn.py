@@ -61,12 +61,16 @@ class GumbelSinkhorn(Scheduled):
             function("local", self.local, "us.LocalTemperature()")
         whole("iterations", self.iterations, 1)
         whole("adapt_from", self.adapt_from, 0)
-        led = isinstance(self.schedule, EntropyTarget)
         if self.noise is None:
-            self.__dict__["noise"] = QUIET if led else 1.0
+            self.__dict__["noise"] = self.usual["noise"]
         number("noise", self.noise, least=0)
-        if led:
+        if isinstance(self.schedule, EntropyTarget):
             self.sharpness = Sharpness()
+
+    @property
+    def usual(self) -> dict[str, float]:
+        """Defaults that depend on other settings."""
+        return {"noise": QUIET if isinstance(self.schedule, EntropyTarget) else 1.0}
 
     @property
     def left_out(self) -> LeftOut:
