@@ -24,7 +24,7 @@ test: $(READY)   ## lint, types, then all tests
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/pyright
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 lint: $(READY)   ## ruff and pyright only, with repairs
 	$(BIN)/ruff check --fix src tests benchmarks

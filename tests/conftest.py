@@ -31,6 +31,25 @@ settings.register_profile("unshuffle", deadline=None, derandomize=True, max_exam
 settings.load_profile("unshuffle")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+LONG = (
+    "transforms",
+    "examples",
+    "package",
+    "solve",
+    "reproduce",
+    "golden",
+    "learn",
+    "train",
+    "studio_browser",
+    "relaxations",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The files that take longest first, so that two processes end together."""
+    first = {f"test_{name}.py": rank for rank, name in enumerate(LONG)}
+    items.sort(key=lambda item: first.get(item.path.name, len(first)))
+
 
 @pytest.fixture(autouse=True)
 def _seed() -> None:
