@@ -12,11 +12,16 @@ BENCH = ROOT / "results" / "bench" / "bench.json"
 SOLVE = ROOT / "results" / "solve_growth.json"
 
 
+def _if_there(milliseconds: float | None) -> str:
+    """Of a package that may not be installed."""
+    return "-" if milliseconds is None else f"{milliseconds:.1f}"
+
+
 def tables(bench: dict, solve: dict) -> dict[str, str]:
     """Marker of the page -> Markdown."""
     speed = [
-        (f"{r['batch']} x {r['n']}, {r['iterations']}", f"{r['ours']:.2f}", f"{r['plain']:.1f}", f"{r['pot']:.1f}",
-         f"{r['pygmtools']:.1f}", f"{r['ratio']:.1f}")
+        (f"{r['batch']} x {r['n']}, {r['iterations']}", f"{r['ours']:.2f}", f"{r['plain']:.1f}", _if_there(r["pot"]),
+         _if_there(r["pygmtools"]), f"{r['ratio']:.1f}")
         for r in bench["speed"]
     ]  # fmt: skip
     step = [
@@ -28,6 +33,40 @@ def tables(bench: dict, solve: dict) -> dict[str, str]:
             f"{100 * r['overhead']:.0f} %",
         )
         for r in bench["step"]
+    ]
+    scores = [
+        (
+            f"{r['batch']} x {r['n']}, {r['iterations']}",
+            r["scores"],
+            f"{r['spread']:.0f}",
+            f"{r['ours']:.2f}",
+            f"{r['plain']:.1f}",
+            f"{r['ratio']:.1f}",
+            "-" if r["easy"] is None else f"{r['ours'] / r['easy']:.2f}",
+            f"{1e3 * r['ours'] / r['batch']:.2f}",
+            f"{100 * r['share_of_roofline']:.0f} %",
+        )
+        for r in bench["scores"]
+    ]
+    middle = [
+        (
+            f"{r['batch']} x {r['n']}",
+            f"{r['ours']:.1f}",
+            f"{r['plain']:.0f}",
+            f"{r['ratio']:.1f}",
+            f"{100 * r['overhead']:.0f} %",
+        )
+        for r in bench["middle"]
+    ]
+    tour = [
+        (
+            f"{r['batch']} x {r['n']}",
+            f"{r['ours']:.0f}",
+            f"{r['loss_and_backward']:.0f}",
+            f"{r['plain']:.0f}",
+            f"{r['ratio']:.1f}",
+        )
+        for r in bench["tour"]
     ]
     memory = [
         (
@@ -51,6 +90,22 @@ def tables(bench: dict, solve: dict) -> dict[str, str]:
         "machine": ", ".join(f"{key} {value}" for key, value in bench["machine"].items()),
         "speed": table(("batch x n, T", "ours", "plain loop", "POT", "pygmtools", "times faster than the loop"), speed),
         "step": table(("batch x n", "ours", "plain way", "times faster", "controller adds"), step),
+        "scores": table(
+            (
+                "batch x n, T",
+                "scores",
+                "spread",
+                "ours",
+                "plain loop",
+                "times faster",
+                "times random scores",
+                "us a matrix",
+                "of the roofline",
+            ),
+            scores,
+        ),
+        "middle": table(("batch x n", "ours", "plain way", "times faster", "controller adds"), middle),
+        "tour": table(("batch x n", "ours", "of it loss and backward", "plain way", "times faster"), tour),
         "memory": table(("T", "ours", "of it the 2T vectors", "plain loop"), memory),
         "growth": table(("batch x n", "ms", "ns per entry and iteration"), growth),
         "solving": table(("", "seconds of a core", "peak MB beyond the cost", "cost matrix, MB"), solving),
