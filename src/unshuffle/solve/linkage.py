@@ -79,12 +79,6 @@ def messages(
     return ahead, behind, total
 
 
-def posterior(ahead: np.ndarray, behind: np.ndarray) -> Float[np.ndarray, "n individuals s"]:
-    """The chances of the true genotypes, given everything that was read."""
-    both = ahead * behind
-    return both / np.maximum(both.sum(2, keepdims=True), TINY)
-
-
 def recombination(
     emit: Float[np.ndarray, "n individuals s"], cross: Cross, start: float, rounds: int = 6
 ) -> tuple[Float[np.ndarray, "gaps"], float]:

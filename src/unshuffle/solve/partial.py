@@ -253,8 +253,9 @@ def _thinned(order: Int[np.ndarray, "m"], problem: Padded) -> Int[np.ndarray, "n
     for k in range(1, n + 1):
         best[k] = empties[k - 1] + gone[:-1]
         if k > 1:
-            joined = (best[k - 1][:, None] + after).min(0) + gone[:-1]
-            who = (best[k - 1][:, None] + after).argmin(0)
+            ways = best[k - 1][:, None] + after
+            who = ways.argmin(0)
+            joined = ways[who, np.arange(m)] + gone[:-1]
             best[k], before[k] = np.where(joined < best[k], joined, best[k]), np.where(joined < best[k], who, -1)
         if k > 2:
             ahead = apart[k - 2] + empty - gone[1:]
