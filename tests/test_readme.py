@@ -85,3 +85,8 @@ def test_links_and_pictures_exist():
             assert (page.parent / target).exists(), f"{page.name} points to {target}, which does not exist"
             if target.endswith(".png"):
                 assert (page.parent / target).stat().st_size < 300_000, f"{target} is too large to load quickly"
+
+
+def test_five_minutes_to_read():
+    """At some 280 words a minute, half of them commands and names."""
+    assert len((ROOT / "README.md").read_text().split()) < 1450
