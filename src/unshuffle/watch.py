@@ -18,6 +18,14 @@ Status = Literal["finished", "time limit", "interrupted"]
 
 
 @dataclass(frozen=True)
+class Where:
+    """Which items are placed now, by their numbers, and on which layout: for piles, where that is found on the way."""
+
+    layout: Any
+    items: Any
+
+
+@dataclass(frozen=True)
 class Step:
     """One line of the history."""
 
@@ -33,6 +41,11 @@ class Step:
     soft: Callable[[], Any] | None = field(default=None, repr=False, compare=False)
     """Copies the soft permutation of one run as it stands (items x positions, or x bins of positions), where the solver has
     one; only within the callback: the steps of a history have none."""
+    expected: Callable[[], float] | None = field(default=None, repr=False, compare=False)
+    """Computes the expected energy of that soft permutation, where the solver does without; within the callback as well."""
+    states: Callable[[], Any] | None = field(default=None, repr=False, compare=False)
+    """The likeliest state of each of these items, where items have states; within the callback as well."""
+    where: Where | None = field(default=None, repr=False, compare=False)
 
     @property
     def overall(self) -> float:
@@ -73,6 +86,7 @@ class Watch:
         self.closely = bool(getattr(callback, "closely", False))
         """Whether the callback, by an attribute of this name, asks for small steps: pictures need more of them than clocks."""
         self.keep = keep
+        self.where: Where | None = None
         self.history: list[Step] = []
         self.status: Status = "finished"
         self._before: object = None
@@ -91,9 +105,12 @@ class Watch:
         entropy: float = float("nan"),
         done: float = float("nan"),
         soft: Callable[[], Any] | None = None,
+        expected: Callable[[], float] | None = None,
+        states: Callable[[], Any] | None = None,
     ) -> bool:
         self.history.append(Step(self.seconds, stage, float(beta), float(energy), float(entropy), float(done)))
-        return self.show(self.history[-1] if soft is None else replace(self.history[-1], soft=soft))
+        shown = {"soft": soft, "expected": expected, "states": states, "where": self.where}
+        return self.show(self.history[-1] if soft is None else replace(self.history[-1], **shown))
 
     def show(self, step: Step) -> bool:
         """The same for a step that is no part of the history, which is the annealing's."""

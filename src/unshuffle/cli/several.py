@@ -24,6 +24,7 @@ def put_several_together(
     from ..readers.pictures import png, read_tiles
     from ..tasks.jigsaw import as_float, foreseen, join
     from ..tasks.piles import reassemble_several
+    from .jigsaw import Box
 
     if not folder.is_dir():
         raise BadInput(f"--several takes a folder of tiles, and {folder} is none.")
@@ -32,6 +33,7 @@ def put_several_together(
     with progress("jigsaw", silent, time_limit) as show:
         show.stage("reading the tiles")
         tiles, names = read_tiles(folder)
+        show.given(Box(tiles, None, names, "", None))
         foresee(*foreseen(tiles.shape, time_limit, turned), silent)
         found = reassemble_several(as_float(tiles), turned=turned, seed=seed, time_limit=clock.left, callback=show)
         with to_the_end():

@@ -15,7 +15,7 @@ from ..solve.grid.shape import find_shape
 from ..solve.kinds import of_pieces, solved
 from ..solve.solution import Solution
 from ..structure.layouts import Grid
-from ..watch import Step, Stopped, Watch
+from ..watch import Step, Stopped, Watch, Where
 from .jigsaw import as_they_came, at_least_two_by_two, seam_costs
 from .turned import in_quarters, turned_seams, turns_of, upright
 
@@ -49,9 +49,11 @@ def reassemble_pile(
         cost = seams.right, seams.below
         known = grid or Grid(1, len(tiles))
         pieces = Pieces(cost, len(turns), known, seams.border, None, usual_price(cost, len(turns)) if foreign else None)
+        watch.where = Where(grid, torch.arange(len(tiles)))
         known = grid or find_shape(pieces, watch, all_belong=not foreign)
         apart = 2 if grid is not None and len(turns) == 4 and known.height != known.width else 1
         pieces = dataclasses.replace(pieces, grid=known, apart=apart)
+        watch.where = Where(known, torch.arange(len(tiles)))
         options = {"runs": runs, "seed": seed, "polish": polish}
         found = solved(of_pieces(len(turns)), known, pieces, (len(tiles), known.n), watch, **options)
         return upright(in_quarters(found, turns), tiles, known, any_way=grid is None) if turned else (found, known)
@@ -94,9 +96,9 @@ def reassemble_several(
         whole = dataclasses.replace(whole, reject=usual_price(whole.cost, len(turns)))
         left = torch.arange(len(tiles))
         while len(left) >= FEWEST and not watch.stopped:
-            pieces = whole.among(left)
+            pieces, watch.where = whole.among(left), Where(None, left)
             grid = find_shape(pieces, watch, all_belong=False)
-            pieces = dataclasses.replace(pieces, grid=grid)
+            pieces, watch.where = dataclasses.replace(pieces, grid=grid), Where(grid, left)
             options = {"runs": runs, "seed": seed}
             found = solved(of_pieces(len(turns)), grid, pieces, (len(left), grid.n), watch, **options)
             used = found.order[found.order >= 0]

@@ -174,6 +174,10 @@ class Lists:
         best[row[upwards], (seat // self.room.states)[upwards]] = (seat % self.room.states)[upwards]
         return best
 
+    def likeliest(self) -> np.ndarray:
+        """Of each tile the state that it would have in the cell where it most likely stands."""
+        return self.states()[np.arange(len(self.base)), self.scores().argmax(1)]
+
 
 @njit
 def _beside(c, side, h, w):

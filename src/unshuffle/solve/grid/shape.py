@@ -10,10 +10,10 @@ import torch
 
 from ...operators.assignment import assign
 from ...structure.layouts import Grid
-from ...watch import Watch
+from ...watch import Watch, Where
 from .crystal import IN_LISTS, Lists
 from .pieces import Pieces, usual_price
-from .solver import SLICE
+from .solver import CLOSELY, SLICE, as_soft
 
 NEAR = (
     0.15  # of a side: how far a grid that holds exactly all tiles may be from what the crystal fills, beside one line
@@ -30,10 +30,17 @@ def find_shape(pieces: Pieces, watch: Watch, *, all_belong: bool = True) -> Grid
     board, centre = np.full(side * side, -1), side * side // 2
     board[centre] = int(free.strength().argmax()) * free.states
     crystal = Lists(board, centre, free.room, IN_LISTS)
+    watch.where = Where(free.grid, watch.where and watch.where.items)
     on = True
     while on and not crystal.done:
-        crystal.grow(free.belief.bonds, SLICE)
-        on = watch(stage="find the size", beta=float(crystal.beta), entropy=float(crystal.entropy))
+        crystal.grow(free.belief.bonds, CLOSELY if watch.closely else SLICE)
+        on = watch(
+            stage="find the size",
+            beta=float(crystal.beta),
+            entropy=float(crystal.entropy),
+            soft=lambda: as_soft(crystal.scores()),
+            states=lambda: crystal.likeliest(),
+        )
     filled = assign(torch.from_numpy(crystal.gains()), reject=0.0).numpy().reshape(side, side) >= 0
     height, width = _fullest(_opened(filled))
     if all_belong and height * width < n:

@@ -27,6 +27,7 @@ from .cooling import Cooling
 from .crystal import Lists, Room
 from .dense import FORBIDDEN, Board, Crystal, grow
 from .evidence import Evidence
+from .expected import energy_of_lists, expected_energy
 from .reassembly import Effort, Reassembly, fill
 from .regrow import regrow_by_segments
 from .seams import NO_MASK
@@ -150,7 +151,13 @@ def _in_lists(puzzle: Puzzle, seeds: np.ndarray, centre: int) -> np.ndarray:
     while on and not all(crystal.done for crystal in crystals):
         in_chunks(some, len(crystals))
         beta, entropy = min(c.beta for c in crystals), float(np.mean([c.entropy for c in crystals]))
-        on = puzzle.watch(stage="anneal", beta=beta, entropy=entropy, soft=lambda: as_soft(crystals[0].scores()))
+        on = puzzle.watch(
+            stage="anneal",
+            beta=beta,
+            entropy=entropy,
+            soft=lambda: as_soft(crystals[0].scores()),
+            expected=lambda: energy_of_lists(crystals[0], puzzle.evidence),
+        )
     return np.stack([assign(torch.from_numpy(crystal.scores())).numpy() for crystal in crystals])
 
 
@@ -161,11 +168,16 @@ def as_soft(scores: np.ndarray) -> Tensor:
 
 def _grown(puzzle: Puzzle, soft: np.ndarray, bias: np.ndarray, *, torus: bool, stage: str) -> Crystal:
     crystal = Crystal(soft, bias, WHOLE.start * np.log(max(puzzle.layout.n, 2)))
+    nothing = np.zeros(puzzle.layout.n)
     for _ in range(0, WHOLE.steps, puzzle.slice):
         grow(crystal, puzzle.belief.bonds, Board(*puzzle.shape, torus), WHOLE, puzzle.slice)
         beta, entropy = float(crystal.beta.min()), float(crystal.entropy.mean())
         on = puzzle.watch(
-            stage=stage, beta=beta, entropy=entropy, soft=lambda: torch.from_numpy(crystal.soft[0].copy())
+            stage=stage,
+            beta=beta,
+            entropy=entropy,
+            soft=lambda: torch.from_numpy(crystal.soft[0].copy()),
+            expected=lambda: expected_energy(crystal.soft[0].T, nothing, puzzle.evidence, puzzle.shape),
         )
         if crystal.done.all() or not on:
             break

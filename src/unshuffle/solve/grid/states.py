@@ -24,6 +24,7 @@ from ...watch import Watch
 from ..solution import Polished, Solution
 from .crystal import IN_LISTS, Lists
 from .exchange import contacts, exchanged
+from .expected import energy_of_lists
 from .pieces import Pieces
 from .reassembly import AGAIN, Effort, Reassembly
 from .regrow import regrow_by_segments
@@ -76,9 +77,20 @@ def solve_states(
 
     while not watch.stopped and not all(search.done for search in searches):
         in_chunks(some, len(searches))
-        order = torch.from_numpy(max(searches, key=lambda search: search.best.score).best.order.copy())
-        watch(stage="reassemble", entropy=0.0, soft=partial(to_matrix, order, items=pieces.tiles))
+        best = max(searches, key=lambda search: search.best.score).best
+        watch(
+            stage="reassemble",
+            entropy=0.0,
+            soft=partial(to_matrix, torch.from_numpy(best.order.copy()), items=pieces.tiles),
+            expected=partial(_energy, grid, pieces, best),
+            states=partial(np.copy, best.state),
+        )
     return _solution(grid, pieces, [search.end() for search in searches])
+
+
+def _energy(grid: Grid, pieces: Pieces, found: Standing) -> float:
+    local = pieces.local(found.order, found.state)
+    return float(grid.energy(torch.from_numpy(local.order), local.evidence))
 
 
 def _solution(grid: Grid, pieces: Pieces, ends: list[Standing]) -> Solution:
@@ -149,7 +161,14 @@ def _on_torus(pieces: Pieces, runs: int, watch: Watch) -> list[Standing]:
     while on and not all(crystal.done for crystal in crystals):
         in_chunks(some, len(crystals))
         beta, entropy = min(c.beta for c in crystals), float(np.mean([c.entropy for c in crystals]))
-        on = watch(stage="anneal", beta=beta, entropy=entropy, soft=lambda: as_soft(crystals[0].scores()))
+        on = watch(
+            stage="anneal",
+            beta=beta,
+            entropy=entropy,
+            soft=lambda: as_soft(crystals[0].scores()),
+            expected=lambda: energy_of_lists(crystals[0], pieces.cost, pieces.price),
+            states=lambda: crystals[0].likeliest(),
+        )
     return sorted((_decoded(crystal, pieces) for crystal in crystals), key=lambda found: -found.score)[:runs]
 
 
