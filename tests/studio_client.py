@@ -48,7 +48,7 @@ class Server:
     def stop(self, how: int = signal.SIGINT) -> None:
         self.process.send_signal(how)
         try:
-            self.process.wait(20)
+            self.process.wait(60)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait(20)
@@ -58,8 +58,8 @@ class Server:
 
 
 class Page:
-    def __init__(self, server: Server) -> None:
-        self.server, self.name = server, str(uuid.uuid4())
+    def __init__(self, server: Server, name: str = "") -> None:
+        self.server, self.name = server, name or str(uuid.uuid4())
         self.heard: queue.Queue[dict[str, Any]] = queue.Queue()
         self.connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
         self.connection.request("GET", f"/api/pages/{self.name}/events?token={server.token}")

@@ -31,9 +31,11 @@ if not sys.platform.startswith("linux"):
     pytest.skip("processes are looked up in /proc", allow_module_level=True)
 
 from studio_client import Page, Server, children, eventually
-from unshuffle.studio import examples, explain
+from unshuffle.studio import child, examples, explain
+from unshuffle.studio.scenes import Puzzle
 from unshuffle.studio.server import LARGEST, bound, static
 from unshuffle.studio.tasks import TASKS
+from unshuffle.watch import Step, Where
 
 
 @pytest.fixture(scope="module")
@@ -444,21 +446,124 @@ def test_without_its_packages_the_studio_says_what_to_install(monkeypatch, capsy
     assert "pip install 'unshuffle[studio]'" in capsys.readouterr().err
 
 
-def test_tiles_that_were_turned_or_left_out_are_shown_as_they_were_found(tmp_path):
+def box_of(n: int):
     import numpy as np
 
     from unshuffle.cli.jigsaw import Box
-    from unshuffle.studio.scenes import Puzzle
 
-    box = Box(np.zeros((5, 4, 4, 3), np.uint8), None, [""] * 5, "", None)  # pyright: ignore[reportArgumentType]
-    scene = Puzzle(box)
+    return Box(np.zeros((n, 4, 4, 3), np.uint8), None, [""] * n, "", None)
+
+
+def test_tiles_that_were_turned_or_left_out_are_shown_as_they_were_found(tmp_path):
+    scene = Puzzle(box_of(5))
     about = scene.about(tmp_path)
     assert about["n"] == 5
-    assert about["grid"][0] * about["grid"][1] >= 5
-    found = {"order": [1, -1, 0, 4], "turns": [2, -1, 0, 3], "grid": "2x2", "confidence": [1.0, 0.5, 0, 0, 1.0]}
+    assert about["size"][0] * about["size"][1] >= 5
+    found = {
+        "order": [1, -1, 0, 4],
+        "turns": [2, -1, 0, 3],
+        "grid": "2x2",
+        "confidence": [1.0, 0.5, 0, 0, 1.0],
+        "left_out": [2, 3],
+    }
     (tmp_path / "result.json").write_text(json.dumps(found))
-    assert scene.end(tmp_path) == found | {"grid": [2, 2]}
-    (tmp_path / "result.json").write_text(
-        json.dumps(found | {"polished": {"order": [0, -1, 1, 4], "turns": [0, -1, 2, 3]}})
-    )
-    assert scene.end(tmp_path)["turns"] == [0, -1, 2, 3]
+    told = scene.end(tmp_path)
+    assert told["x"] == [0, 0, 0, 1, 1]
+    assert told["y"] == [1, 0, 2.5, 2.5, 1], "what is left out lies below"
+    assert told["turn"] == [0, 2, 0, 0, 3]
+    assert told["size"] == [2, 3.5]
+    assert told["left"] == [2, 3]
+    polished = {"order": [0, -1, 1, 4], "turns": [0, -1, 2, 3]}
+    (tmp_path / "result.json").write_text(json.dumps(found | {"polished": polished}))
+    assert scene.end(tmp_path)["x"][:2] == [0, 0]
+    assert scene.end(tmp_path)["y"][:2] == [0, 1]
+
+
+def test_several_pictures_lie_side_by_side(tmp_path):
+    one = {"grid": "2x1", "order": [4, 0], "confidence": [0.9, 0.8]}
+    other = {"grid": "1x3", "order": [1, -1, 2], "confidence": [1.0, None, 0.7], "turns": [1, -1, 0]}
+    (tmp_path / "result.json").write_text(json.dumps({"pictures": [one, other], "left_out": [3]}))
+    told = Puzzle(box_of(5)).end(tmp_path)
+    assert told["x"] == [1, 2.5, 2.5, 0, 0]
+    assert told["y"] == [0, 0, 2, 3.5, 0]
+    assert told["turn"] == [0, 1, 0, 0, 0]
+    assert told["confidence"] == [0.8, 1.0, 0.7, 0.0, 0.9]
+    assert told["size"] == [3.5, 4.5]
+
+
+def test_tiles_of_a_pile_move_on_the_board_that_was_found_for_those_that_are_left():
+    where = Where(us.Grid(1, 2), torch.tensor([3, 1, 0]))
+    soft = torch.tensor([[1.0, 0.0], [0.5, 0.5], [0.0, 0.0]])
+    step = Step(0.0, "anneal", 1.0, 1.0, 0.5, soft=lambda: soft, states=lambda: torch.tensor([2, 0, 1]), where=where)
+    told = Puzzle(box_of(4)).frame(step)
+    assert told["size"] == [2, 1]
+    assert told["x"] == [None, 0.5, None, 0.0], "who is in no cell, or in another picture, is not drawn"
+    assert told["turn"] == [None, 0, None, 2]
+
+
+def test_the_page_is_told_an_energy_while_tiles_anneal(page):
+    page.start("puzzle", example="coffee", options={"grid": "6x4", "shuffle": True})
+    told = page.until("done", "failed")
+    assert told[-1]["event"] == "done", told[-1]
+    energies = [e["energy"] for e in told if e["event"] == "frame" and e["stage"] == "anneal" and "energy" in e]
+    assert len(energies) >= 3
+    assert energies[-1] < energies[0] / 2
+
+
+def test_energies_for_the_page_alone_take_a_small_part_of_the_time():
+    desk = child.Desk(None)  # pyright: ignore[reportArgumentType]
+    job = child.Job(desk, Path(), {"task": "puzzle", "job": "0"})
+    asked = []
+
+    def slow() -> float:
+        asked.append(time.sleep(0.02))
+        return 1.0
+
+    step, until = Step(0.0, "anneal", 1.0, float("nan"), 0.5, expected=slow), time.monotonic() + 0.5
+    while time.monotonic() < until:
+        job.energy(step)
+    assert 1 <= len(asked) <= 0.5 * child.WEIGHING / 0.02 + 2
+
+
+def test_a_page_that_was_given_up_is_told_so_when_it_asks_again(server):
+    first = Page(server)
+    assert first.until("here")[-1]["anew"]
+    first.ask("leave")
+    again = Page(server, first.name)
+    assert again.until("here")[-1]["anew"], "it has lost its files"
+    third = Page(server, first.name)
+    assert not third.until("here")[-1]["anew"], "a connection that was broken off"
+    for one in (first, again, third):
+        one.close()
+
+
+def test_compiling_is_told_and_a_process_that_takes_too_much_ends(monkeypatch):
+    told, ended = [], []
+    seconds = iter(range(100))
+    monkeypatch.setattr(child, "compiling_seconds", lambda: next(seconds))
+    monkeypatch.setattr(child, "OFTEN", 0.01)
+    monkeypatch.setattr(child, "A_WHILE", 0.0)
+    desk = child.Desk(None)  # pyright: ignore[reportArgumentType]
+    desk._send = told.append
+    desk.job = "7"
+    monkeypatch.setattr(child, "taken", lambda: 100 if len(told) < 3 else 300)
+
+    def end(code: int) -> None:
+        ended.append(code)
+        raise SystemExit
+
+    monkeypatch.setattr(os, "_exit", end)
+    with pytest.raises(SystemExit):
+        child.look_after(desk, most=200)
+    assert ended == [1]
+    assert len(told) == 3
+    assert told[0]["job"] == "7"
+    assert "Compiling, once" in told[0]["stage"]
+    desk.tell("done", job="7")
+    desk.remark("of nothing")
+    assert [what["event"] for what in told[3:]] == ["done"], "nothing comes after the end"
+
+
+def test_memory_is_counted_in_bytes():
+    known = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    assert child.taken() == pytest.approx(1024 * int(known.split()[1]), rel=0.05)

@@ -139,13 +139,80 @@ def test_puzzle_from_a_file_to_everything_it_writes(studio, downloads):
     assert "24 tiles" in browser.find_element(By.CSS_SELECTOR, ".stage canvas").get_attribute("aria-label")
 
 
+def example(browser, name: str) -> str:
+    """Press it, wait until it is done; what it says."""
+    next(chip for chip in browser.find_elements(By.CSS_SELECTOR, ".chip") if chip.text == name).click()
+    assert eventually(lambda: status(browser).startswith("Done"), PATIENCE)
+    return browser.find_element(By.ID, "said").text
+
+
+def test_turned_tiles(studio, downloads):
+    browser = studio("puzzle")
+    said = example(browser, "turned")
+    assert "48 tiles (8x6)" in said
+    assert "In place: 100.0%" in said
+    assert not browser.find_element(By.ID, "foreign").is_enabled(), "of a photo that is cut here all tiles belong"
+    assert not browser.find_element(By.ID, "anchors").is_enabled(), "places are given away of upright tiles only"
+    assert browser.find_element(By.ID, "command").text == "unshuffle jigsaw coffee.jpg --grid 8x6 --shuffle --turned"
+    with downloaded(browser, downloads) as archive:
+        turns = json.loads(archive.read("results/result.json"))["turns"]
+    assert set(turns) == {0, 1, 2, 3}
+    assert eventually(lambda: settled(browser))
+    assert painted(browser) > 500
+
+
+def test_tiles_that_are_missing_and_foreign_ones(studio, downloads):
+    browser = studio("puzzle")
+    said = example(browser, "missing and foreign")
+    assert "5 places of 54 stay empty" in said
+    assert "5 tiles are left out" in said
+    assert browser.find_element(By.ID, "command").text == "unshuffle jigsaw pieces --foreign"
+    assert browser.find_element(By.ID, "foreign").is_selected()
+    with downloaded(browser, downloads) as archive:
+        assert {"pieces/tile-01.png", "results/reassembled.png", "results/left-out.png"} <= set(archive.namelist())
+    assert "49 tiles; 5 are left out" in browser.find_element(By.CSS_SELECTOR, ".stage canvas").get_attribute(
+        "aria-label"
+    )
+    assert eventually(lambda: settled(browser))
+    assert painted(browser) > 500
+
+
+def test_two_pictures_in_one_pile_of_files(studio, downloads, tmp_path):
+    from unshuffle.studio import examples
+
+    paths = examples.example("puzzle", "two in one pile", tmp_path)
+    browser = studio("puzzle")
+    several = browser.find_element(By.ID, "several")
+    assert not several.is_enabled(), "one photo is no pile"
+    browser.find_element(By.ID, "file").send_keys("\n".join(map(str, paths)))
+    assert eventually(lambda: status(browser).startswith("Ready"))
+    several.click()
+    for name in ("across", "shuffle", "foreign", "polish", "anchors"):
+        assert not browser.find_element(By.ID, name).is_enabled(), name
+    assert "2 pictures (6x4, 6x4)" in run(browser)
+    assert browser.find_element(By.ID, "command").text == "unshuffle jigsaw pieces --several"
+    with downloaded(browser, downloads) as archive:
+        names = set(archive.namelist())
+    assert {
+        "names.txt",
+        "pieces/0001.png",
+        "results/picture-1.png",
+        "results/picture-2.png",
+        "results/order.csv",
+    } <= names
+    links = [link.text for link in browser.find_elements(By.CSS_SELECTOR, ".files a")]
+    assert "picture-1.png" in links
+    assert eventually(lambda: settled(browser))
+    assert painted(browser) > 500
+
+
 def test_strips(studio, downloads):
     browser = studio("strips")
     assert "16 strips" in run(browser)
     with downloaded(browser, downloads) as archive:
         names = set(archive.namelist())
     assert {"results/page.png", "results/order.csv", "pieces/strip-01.png"} <= names
-    assert eventually(lambda: browser.execute_script("return document.querySelector('img.small').naturalWidth") > 300)
+    assert eventually(lambda: browser.execute_script("return document.querySelector('img.whole').naturalWidth") > 300)
 
 
 def test_cities_are_placed_moved_and_removed_while_it_runs(studio, downloads):
@@ -318,6 +385,23 @@ def test_all_can_be_done_by_keys(studio, browser):
     assert eventually(lambda: status(browser).startswith("Done"), PATIENCE)
 
 
+def test_a_page_whose_connection_was_lost_says_so_and_takes_its_files_along(studio, browser, tmp_path):
+    (tmp_path / "places.csv").write_text("x,y\n" + "".join(f"{k % 23},{k % 31}\n" for k in range(300)))
+    studio("tour")
+    browser.find_element(By.ID, "file").send_keys(str(tmp_path / "places.csv"))
+    assert eventually(lambda: status(browser).startswith("Ready"))
+    browser.find_element(By.ID, "start").click()
+    assert eventually(lambda: browser.find_element(By.ID, "pause").is_enabled())
+    browser.execute_async_script(
+        "const end = arguments[0]; import('/session.js').then((s) => s.ask(s.mine('leave'), {}).catch(() => 0).then(end))"
+    )
+    assert eventually(lambda: browser.find_element(By.ID, "start").is_enabled())
+    told = browser.find_element(By.CSS_SELECTOR, "[role=status]")
+    assert eventually(lambda: "the files are here again" in told.text), "sent again by itself"
+    field(browser, "time_limit", 0.2)
+    assert "300 cities" in run(browser)
+
+
 def test_a_page_without_its_token_and_a_server_that_stops_are_told(browser):
     other = Server()
     try:
@@ -334,4 +418,13 @@ def test_a_page_without_its_token_and_a_server_that_stops_are_told(browser):
     browser.execute_script("document.querySelector('[role=status]').textContent = ''")
     browser.find_element(By.ID, "start").click()
     assert eventually(lambda: "does not answer" in browser.find_element(By.CSS_SELECTOR, told).text), "when asked"
+    again = Server(other.port)
+    try:
+        assert eventually(lambda: "started anew" in browser.find_element(By.CSS_SELECTOR, told).text), "another token"
+        browser.get(again.address + "#match")
+        assert eventually(lambda: browser.find_elements(By.ID, "start"))
+        assert "pairs" in run(browser)
+    finally:
+        browser.get("about:blank")
+        again.stop()
     browser.get_log("browser")  # the errors of this test are meant

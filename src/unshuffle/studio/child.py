@@ -9,24 +9,32 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import os
+import sys
 import threading
 import time
 import traceback
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ..compute.compiling import compiling_seconds
 from ..errors import BadInput
 from ..progress_bar import News
 from .examples import cities, example
 from .scenes import SCENES, Scene, numbers
 from .tasks import PICTURES, TASKS, TEMPERATURES, command_line
 
+if TYPE_CHECKING:
+    from ..watch import Step
+
 MEMORY = 6 * 2**30  # bytes that a page's process may take
 MOST_PIXELS = 40_000_000  # of an uploaded picture
 A_SECOND, AT_ONCE = 25.0, 80.0  # frames that are told: so many in the long run, and so many of a run that is soon over
+WEIGHING = 0.1  # of the time may go into energies for the page alone
+OFTEN, A_WHILE = 0.1, 0.7  # seconds between two looks at the memory, and between two remarks on what is compiled
 RESULTS = "results"
 
 
@@ -35,6 +43,7 @@ def work(pipe: Connection, folder: str) -> None:
     limit_memory()
     desk = Desk(pipe)
     threading.Thread(target=desk.listen, daemon=True).start()
+    threading.Thread(target=look_after, args=(desk,), daemon=True).start()
     while True:
         asked = desk.next_job()
         try:
@@ -49,6 +58,30 @@ def limit_memory(most: int = MEMORY) -> None:
 
         # of data, not of addresses: on machines with many cores threads reserve far more of these than they use
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def look_after(desk: Desk, most: int = MEMORY) -> None:
+    """Beside the jobs. Where the system does not keep the limit of memory itself, as macOS, the process ends that has taken more.
+    And nothing else is heard of a job whose kernels are compiled, for up to a minute, once on a machine."""
+    compiled, told = compiling_seconds(), time.monotonic()
+    while True:
+        time.sleep(OFTEN)
+        if taken() > most:
+            os._exit(1)
+        now = compiling_seconds()
+        if now > compiled and time.monotonic() - told > A_WHILE:
+            desk.remark(f"Compiling, once on this machine: {now:.0f} s so far")
+            compiled, told = now, time.monotonic()
+
+
+def taken() -> int:
+    """Bytes of memory that this process has had at most; 0 where that is not known, on Windows."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def sentence(error: BaseException) -> str:
@@ -72,12 +105,25 @@ class Desk:
         self.pipe = pipe
         self.lock, self.news = threading.Lock(), threading.Condition()
         self.jobs: list[dict[str, Any]] = []
+        self.job: str | None = None
+        """What is worked on."""
         self.points: list[list[float]] | None = None
         self.stopping = self.paused = False
 
     def tell(self, event: str, **what: Any) -> None:
         with self.lock:
-            self.pipe.send_bytes(json.dumps({"event": event, **what}, allow_nan=False).encode())
+            if event in ("done", "failed"):
+                self.job = None
+            self._send({"event": event, **what})
+
+    def remark(self, stage: str) -> None:
+        """About the job that is worked on, if there is one."""
+        with self.lock:
+            if self.job is not None:
+                self._send({"event": "stage", "job": self.job, "stage": stage})
+
+    def _send(self, what: dict[str, Any]) -> None:
+        self.pipe.send_bytes(json.dumps(what, allow_nan=False).encode())
 
     def listen(self) -> None:
         while True:
@@ -104,6 +150,7 @@ class Desk:
             self.jobs, job = [], self.jobs[-1]
             self.stopping = self.paused = False
             self.points = None
+            self.job = job["job"]
             return job
 
     def go_on(self) -> bool:
@@ -135,6 +182,12 @@ class Job:
     which: str | None = None
     """Of several commands that share a page: which one."""
     until_epoch: bool = False
+    began: float = field(default_factory=time.perf_counter)
+    compiled: float = field(default_factory=compiling_seconds)
+    """Seconds of compiling before the solve that is under way, which has taken ``solving``."""
+    solving: float = 0.0
+    weighed: float = 0.0
+    """Seconds that went into energies which only the page wants to know."""
 
     def carry_out(self) -> None:
         task = TASKS[self.asked["task"]]
@@ -234,11 +287,28 @@ class Job:
         if scene is not None and (self.may >= 1 or record is not None):
             self.may -= 1
             told = scene.frame(news)
-            told = told if self.which else numbers(news) | told  # pyright: ignore[reportArgumentType]
+            told = told if self.which else self.numbers(news) | told  # pyright: ignore[reportArgumentType]
             if told:
                 self.tell("frame", **told)
         over = record is not None and self.until_epoch
         return self.desk.go_on() and not over
+
+    def numbers(self, step: Step) -> dict[str, Any]:
+        """Seconds are those of the work, without what went into compiling."""
+        compiled = compiling_seconds()
+        if step.seconds < self.solving:  # another solve has begun
+            self.compiled = compiled
+        self.solving = step.seconds
+        return numbers(step) | {"seconds": max(0.0, step.seconds - (compiled - self.compiled))} | self.energy(step)
+
+    def energy(self, step: Step) -> dict[str, float]:
+        """What the solver has no need to know itself, as long as it takes a small part of the time."""
+        now = time.perf_counter()
+        if step.expected is None or self.weighed > WEIGHING * (now - self.began):
+            return {}
+        energy = step.expected()
+        self.weighed += time.perf_counter() - now
+        return {"energy": energy} if math.isfinite(energy) else {}
 
 
 def write_points(root: Path, points: list[list[float]]) -> list[Path]:

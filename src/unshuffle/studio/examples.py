@@ -11,7 +11,12 @@ from typing import Any
 
 import numpy as np
 
-PHOTOS = {"coffee": "coffee.jpg", "boats": "nagasaki-boats.jpg", "alps": "french-alpine-landscape.jpg"}
+PHOTOS = {
+    "coffee": "coffee.jpg",
+    "boats": "nagasaki-boats.jpg",
+    "alps": "french-alpine-landscape.jpg",
+    "turned": "coffee.jpg",
+}
 TEXT = (
     "A page that went through a shredder still knows "
     "where it was cut: the ink of every letter goes on beyond the edge, and paper tears with a shape of its own. Lay two strips "
@@ -156,6 +161,35 @@ def _page(width: int, height: int) -> Any:
     return page
 
 
+def missing_and_foreign(folder: Path, random: np.random.Generator) -> list[Path]:
+    """A photo of 9 x 6 tiles of which five are lost, and five of another photo among them."""
+    own, other = _tiles("coffee", 9, 6), _tiles("boats", 9, 6)
+    return _pile(folder, [*own[random.permutation(54)[:49]], *other[random.permutation(54)[:5]]], random)
+
+
+def two_in_one_pile(folder: Path, random: np.random.Generator) -> list[Path]:
+    return _pile(folder, [*_tiles("coffee", 6, 4), *_tiles("alps", 6, 4)], random)
+
+
+def _tiles(photo: str, across: int, down: int) -> np.ndarray:
+    """Square ones, from the middle of the photo."""
+    from PIL import Image, ImageOps
+
+    with Image.open(str(files("unshuffle") / "data" / PHOTOS[photo])) as picture:
+        side = picture.width // across
+        pixels = np.asarray(ImageOps.fit(picture.convert("RGB"), (across * side, down * side)))
+    return pixels.reshape(down, side, across, side, 3).swapaxes(1, 2).reshape(-1, side, side, 3)
+
+
+def _pile(folder: Path, tiles: list[np.ndarray], random: np.random.Generator) -> list[Path]:
+    from PIL import Image
+
+    paths = [folder / f"tile-{k + 1:02d}.png" for k in range(len(tiles))]
+    for path, k in zip(paths, random.permutation(len(tiles)).tolist(), strict=True):
+        Image.fromarray(tiles[k]).save(path)
+    return paths
+
+
 MAKERS: dict[tuple[str, str], Callable[[Path, np.random.Generator], list[Path]]] = {
     ("tour", "random"): random_cities,
     ("tour", "spiral"): spiral,
@@ -165,4 +199,6 @@ MAKERS: dict[tuple[str, str], Callable[[Path, np.random.Generator], list[Path]]]
     ("match", "fish"): fish,
     ("match", "cells"): cells,
     ("strips", "shredded page"): shredded_page,
+    ("puzzle", "missing and foreign"): missing_and_foreign,
+    ("puzzle", "two in one pile"): two_in_one_pile,
 }

@@ -56,6 +56,9 @@ class Page:
     """The job that runs, waits, or was the last."""
     running: bool = False
     listeners: int = 0
+    gone: bool = False
+    greeted: bool = False
+    """Whether somebody has listened before: to a page that was given up and asks again, this one is another."""
     events: deque[dict[str, Any]] = field(default_factory=deque)
     awake: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -101,7 +104,9 @@ class Pages:
         """What happens, as it happens; None now and then, so that a connection that is gone is noticed."""
         page.listeners += 1
         try:
-            while True:
+            yield {"event": "here", "anew": not page.greeted}
+            page.greeted = True
+            while not page.gone:
                 while page.events:
                     yield page.events.popleft()
                 page.awake.clear()
@@ -121,6 +126,8 @@ class Pages:
     def drop(self, page: Page) -> None:
         """The page went away: its job ends, its files are removed."""
         self.pages.pop(page.name, None)
+        page.gone = True
+        page.awake.set()  # who still listens may ask again, and gets another page
         self._end_process(page)
         self.queue = [(other, job) for other, job in self.queue if other is not page]
         shutil.rmtree(page.folder, ignore_errors=True)

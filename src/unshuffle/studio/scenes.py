@@ -13,6 +13,8 @@ import numpy as np
 from ..plots import coarser, squarest
 
 if TYPE_CHECKING:
+    from PIL.Image import Image
+
     from ..cli.jigsaw import Box
     from ..learn.loop import Moment
     from ..readers.tables import Table
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from ..tasks.tour import Cities
     from ..watch import Step
 
-FINEST = 64  # rows and columns of a soft permutation on the page
+FINEST = 128  # rows and columns of a soft permutation on the page
 WIDEST = 1400  # pixels of a picture on the page
 TALLEST = 480  # of a strip
 MOST_CELLS = (400, 240)  # rows and columns of a table
@@ -87,8 +89,11 @@ class Puzzle:
     """Tiles at the mean of the places where they may stand: a heap that spreads out into a picture."""
 
     def __init__(self, box: Box) -> None:
+        from ..tasks.turned import turns_of
+
         self.tiles = box.tiles
         self.rows, self.columns = squarest(len(box.tiles)) if box.grid is None else (box.grid.height, box.grid.width)
+        self.turns = turns_of(box.tiles.shape[1:3])
 
     def about(self, shown: Path) -> dict[str, Any]:
         """All tiles on one sheet."""
@@ -106,44 +111,90 @@ class Puzzle:
             y, x = divmod(k, across)
             sheet[y * h : (y + 1) * h, x * w : (x + 1) * w] = tile
         (shown / "0.png").write_bytes(png(sheet))
-        return {"grid": [self.columns, self.rows], "tile": [w, h], "sheet": across, "n": n}
+        return {"size": [self.columns, self.rows], "tile": [w, h], "sheet": across, "n": n}
 
     def frame(self, step: Step) -> dict[str, Any]:
         P = soft_of(step)
         if P is None:
             return {}
+        rows, columns, items = self.rows, self.columns, np.arange(len(self.tiles))
+        if step.where is not None:
+            rows, columns, items = step.where.layout.height, step.where.layout.width, np.asarray(step.where.items)
         told: dict[str, Any] = {"soft": seen(P)}
-        if P.shape == (len(self.tiles), self.rows * self.columns):
-            weight, places = P / np.maximum(P.sum(1, keepdims=True), 1e-12), np.arange(P.shape[1])
-            x, y = weight @ (places % self.columns), weight @ (places // self.columns)
-            told |= {"x": listed(x, 2), "y": listed(y, 2), "sure": listed(weight.max(1), 2)}
-        return told
+        if P.shape != (len(items), rows * columns):
+            return told
+        weight, places = P / np.maximum(P.sum(1, keepdims=True), 1e-12), np.arange(P.shape[1])
+        here = (P.sum(1) > 0).tolist()  # a tile that is left out is not drawn
+
+        def of_all(values: np.ndarray) -> list[Any]:
+            known = {int(k): v for k, v, there in zip(items, values.tolist(), here, strict=True) if there}
+            return [known.get(k) for k in range(len(self.tiles))]
+
+        x, y = weight @ (places % columns), weight @ (places // columns)
+        told |= {"x": of_all(np.round(x, 2)), "y": of_all(np.round(y, 2)), "sure": of_all(np.round(weight.max(1), 2))}
+        if step.states is not None:
+            told["turn"] = of_all(np.array(self.turns)[np.asarray(step.states())])
+        return told | {"size": [columns, rows]}
 
     def end(self, results: Path) -> dict[str, Any]:
+        """Where each tile lies on the stage: one picture, or several side by side, and below what is left out."""
         said = written(results)
-        best = said.get("polished", said)
-        grid = [int(side) for side in said["grid"].split("x")]
-        return {"order": best["order"], "turns": best.get("turns"), "grid": grid, "confidence": said["confidence"]}
+        if "pictures" in said:
+            found, sure = said["pictures"], {t: c for p in said["pictures"] for t, c in confident(p)}
+        else:
+            found, sure = [{**said, **said.get("polished", {})}], dict(enumerate(said["confidence"]))
+        told = laid_out(found, said["left_out"], len(self.tiles))
+        return told | {"confidence": [sure.get(k, 0.0) for k in range(len(self.tiles))], "left": said["left_out"]}
+
+
+GAP = 0.5  # tiles between two pictures on the stage
+
+
+def confident(picture: dict[str, Any]) -> list[tuple[int, float]]:
+    return [(tile, c) for tile, c in zip(picture["order"], picture["confidence"], strict=True) if tile >= 0]
+
+
+def laid_out(pictures: list[dict[str, Any]], left: list[int], n: int) -> dict[str, Any]:
+    """x, y and quarter turns of every tile, and the size of all in tiles: pictures in rows, the tiles that are left out below."""
+    x: list[Any] = [None] * n
+    y, turn = x.copy(), x.copy()
+    right = top = low = 0.0
+    widest, in_a_row = 1.0, math.ceil(math.sqrt(len(pictures)))
+    for number, picture in enumerate(pictures):
+        across, down = (int(side) for side in picture["grid"].split("x"))
+        if number and number % in_a_row == 0:
+            right, top = 0.0, low + GAP
+        for place, tile in enumerate(picture["order"]):
+            if tile >= 0:
+                x[tile], y[tile] = right + place % across, top + place // across
+                turn[tile] = picture["turns"][place] if "turns" in picture else 0
+        widest, low = max(widest, right + across), max(low, top + down)
+        right += across + GAP
+    if left:
+        top, across = low + GAP * bool(pictures), max(1, int(widest))
+        for k, tile in enumerate(left):
+            x[tile], y[tile], turn[tile] = k % across, top + k // across, 0
+        low = top + math.ceil(len(left) / across)
+    return {"x": x, "y": y, "turn": turn, "size": [widest, max(low, 1.0)]}
 
 
 class Strips:
+    """Each strip cut out of its scan; side by side they touch where their edges are on the mean."""
+
     def __init__(self, strips: list[Strip]) -> None:
         self.strips = strips
 
     def about(self, shown: Path) -> dict[str, Any]:
-        from PIL import Image
-
-        sizes = []
+        sizes, edges = [], []
         for k, strip in enumerate(self.strips):
-            ground = Image.fromarray((255 * strip.paper.clip(0, 1)).astype(np.uint8)).resize(strip.picture.size)
-            picture = strip.picture.convert("RGB")
-            picture.putalpha(ground)
-            picture = picture.crop(picture.getbbox() or (0, 0, *picture.size))
+            picture, left, right = cut_out(strip)
             scale = min(1.0, TALLEST / picture.height)
             size = max(1, round(picture.width * scale)), max(1, round(picture.height * scale))
             picture.resize(size).save(shown / f"{k}.png")
             sizes.append(size)
-        return {"n": len(self.strips), "sizes": sizes, "names": [strip.name for strip in self.strips]}
+            edges.append([round(left * scale, 2), round(right * scale, 2)])
+        names = [strip.name for strip in self.strips]
+        return {"n": len(self.strips), "sizes": sizes, "edges": edges, "names": names}
 
     def frame(self, step: Step) -> dict[str, Any]:
         P = soft_of(step)
@@ -153,6 +204,23 @@ class Strips:
         said = written(results)
         order = said.get("polished", said)["order"]
         return {"order": order, "confidence": said["confidence"], "names": said["strips"], "picture": "page.png"}
+
+
+def cut_out(strip: Strip) -> tuple[Image, float, float]:
+    """The strip without what lies behind it, and where its left and right edges are on the mean, in pixels."""
+    from PIL.Image import fromarray
+
+    columns = strip.paper.shape[1]
+    x = np.arange(columns)
+    inside = (x + 1 - strip.left[:, None]).clip(0, 1) * (strip.right[:, None] - x).clip(0, 1)
+    inside[: strip.top], inside[strip.bottom :] = 0, 0
+    picture = strip.picture.convert("RGB")
+    picture.putalpha(fromarray((255 * inside).astype(np.uint8)).resize(picture.size))
+    box = picture.getbbox() or (0, 0, *picture.size)
+    left, right = (
+        float(edge[strip.top : strip.bottom].mean()) * picture.width / columns for edge in (strip.left, strip.right)
+    )
+    return picture.crop(box), max(left - box[0], 0.0), min(right, box[2]) - box[0]
 
 
 class Tour:
@@ -281,7 +349,9 @@ class Lesson:
         told = {"epoch": moment.epoch + 1, "epochs": moment.epochs, "loss": record["loss"], "tau": record.get("tau")}
         told |= {"entropy": float(entropy(P, -1).mean()), "target": asked if led else None, "beta": beta}
         return told | {
-            "soft": packed(P.numpy()[self.truth], 1.0),
+            "soft": packed(
+                np.sqrt(P.numpy()[self.truth]), 1.0
+            ),  # so that what is spread out is seen beside what is sure
             "field": packed(
                 ((field[0] - low) / (high - low) if high - low > 1e-6 else 0.5 * field[0] / high).numpy()[self.truth],
                 1.0,

@@ -81,31 +81,38 @@ export function matrix(canvas, given, map = "magma", ratio = 1) {
   context.drawImage(picture(bytes(given), map), 0, 0, width, height);
 }
 
-// Lines against a common x: [{values: [[x, y], ...], colour, label, low, high}], each with its own scale.
-export function chart(canvas, lines, ratio = 0.6, mark = null) {
-  const { context, width, height } = prepared(canvas, ratio), pad = 6;
+// Lines against a common x: [{values: [[x, y], ...], colour, dash, faint, low, high, side, ink}], each with its own scale, written on its side.
+export function chart(canvas, lines, ratio = 0.6, mark = null, unit = "") {
+  const { context, width, height } = prepared(canvas, ratio), top = 18, foot = height - 20, pad = 6;
   const all = lines.flatMap((line) => line.values.map((v) => v[0]));
   if (!all.length) return;
   const first = Math.min(...all), last = Math.max(...all), span = last - first || 1;
   const x = (v) => pad + ((v - first) / span) * (width - 2 * pad);
   if (mark !== null) {
     context.strokeStyle = colour("--line");
-    context.beginPath(); context.moveTo(x(mark), 0); context.lineTo(x(mark), height); context.stroke();
+    context.beginPath(); context.moveTo(x(mark), 0); context.lineTo(x(mark), foot + pad); context.stroke();
   }
+  const scales = new Map();
   for (const line of lines) {
     const values = line.values.filter((v) => Number.isFinite(v[1]));
     if (!values.length) continue;
     const ys = values.map((v) => v[1]), low = line.low ?? Math.min(...ys), high = line.high ?? Math.max(...ys), reach = high - low || 1;
-    context.strokeStyle = line.colour;
+    const y = (v) => foot - ((v - low) / reach) * (foot - top);
+    if (line.side) scales.set(line.side, [line.ink ?? line.colour, low, high]);
+    context.strokeStyle = context.fillStyle = line.colour;
     context.lineWidth = 1.6;
+    context.globalAlpha = line.faint ? 0.22 : 1;
     context.setLineDash(line.dash || []);
     context.beginPath();
-    values.forEach((v, k) => {
-      const y = height - pad - ((v[1] - low) / reach) * (height - 2 * pad);
-      k ? context.lineTo(x(v[0]), y) : context.moveTo(x(v[0]), y);
-    });
+    values.forEach((v, k) => (k ? context.lineTo(x(v[0]), y(v[1])) : context.moveTo(x(v[0]), y(v[1]))));
     context.stroke();
     context.setLineDash([]);
-    if (values.length === 1) { context.fillStyle = line.colour; context.fillRect(x(values[0][0]) - 2, height - pad - ((ys[0] - low) / reach) * (height - 2 * pad) - 2, 4, 4); }
+    if (values.length === 1) context.fillRect(x(values[0][0]) - 2, y(ys[0]) - 2, 4, 4);
+    context.globalAlpha = 1;
   }
+  context.font = "10.5px system-ui, sans-serif";
+  const write = (text, fill, side, base) => { context.fillStyle = fill; context.textAlign = side; context.fillText(text, side === "left" ? 5 : side === "right" ? width - 5 : width / 2, base); };
+  for (const [side, [fill, low, high]] of scales) { write(short(high), fill, side, 13); write(short(low), fill, side, height - 4); }
+  write(`${+first.toPrecision(2)} – ${+last.toPrecision(3)} ${unit}`, colour("--soft"), "center", height - 4);
+  context.textAlign = "left";
 }

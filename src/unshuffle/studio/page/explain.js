@@ -45,7 +45,7 @@ export class Explain {
           el("div", { class: "three" },
             part("1  Scores", "What a network says, or what a solver feels: bright is good.", this.scores),
             part("2  Field of β", "How sharp each entry is made. One number for all, unless a local boost makes it warmer where rows and columns are undecided.", this.field),
-            part("3  P = Sinkhorn(β · (scores + noise))", "Exponentials, then rows and columns take turns to be divided by their sums. The margins show how undecided each row and column is.", this.P)),
+            part("3  Soft permutation", "P = Sinkhorn(β · (scores + noise)): exponentials, then rows and columns take turns to be divided by their sums. The margins show how undecided each row and column is.", this.P)),
           el("section", { class: "card" }, el("h2", {}, "4  Reorder"), this.bars, el("p", { class: "words" }, "Top: the shades as they come. Middle: blended by P, which has a gradient and can be trained through. Bottom: the order read off at the end.")))));
   }
 

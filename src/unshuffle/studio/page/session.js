@@ -52,8 +52,14 @@ export function listen(callback) {
 
 export function connect() {
   source = new EventSource(address(mine("events")));
+  let known = false;
   source.onmessage = (message) => {
     const event = JSON.parse(message.data);
+    if (event.event === "here") {  // the first of every connection
+      if (known && event.anew) for (const listener of [...listeners]) listener({ event: "anew" });
+      known = true;
+      return;
+    }
     for (const listener of [...listeners]) listener(event);
   };
   let lost = null;
@@ -74,6 +80,7 @@ function tell(sentence) {
   for (const listener of [...listeners]) listener({ event: "lost", sentence });
 }
 
+addEventListener("pageshow", (event) => { if (event.persisted) location.reload(); });  // back from where it was left behind
 addEventListener("pagehide", () => {
   source?.close();
   navigator.sendBeacon(address(mine("leave")));

@@ -11,14 +11,14 @@ function hint(context, width, height, words) {
   context.textAlign = "left";
 }
 
+// The shorter way from one quarter turn to another.
+const turned = (a, b, t) => a + (((b - a + 6) % 4) - 2) * t;
+
 export class PuzzleView {
   constructor() { this.sheet = null; }
 
-  uploaded(bench, files) {
-    if (files.length < 2) return;
-    document.getElementById("shuffle").checked = false;  // tiles come as they are, and how they stand is found out
-    for (const side of ["across", "down"]) document.getElementById(side).value = "";
-  }
+  // tiles come as they are, and how they stand is found out
+  uploaded(files) { return files.length > 1 ? { shuffle: false, grid: ["", ""] } : {}; }
 
   given(about, shown, ready) {
     this.about = about;
@@ -28,44 +28,43 @@ export class PuzzleView {
     image.src = shown(0);
   }
 
-  end(result) {
-    // tiles that are left out leave the stage
-    const [across] = result.grid, n = this.about.n, x = Array(n).fill(-2), y = Array(n).fill(-2), turn = Array(n).fill(0);
-    result.order.forEach((tile, place) => {
-      if (tile < 0) return;
-      x[tile] = place % across;
-      y[tile] = Math.floor(place / across);
-      turn[tile] = result.turns ? result.turns[place] : 0;
-    });
-    return { x, y, turn, grid: result.grid, sure: result.confidence, confidence: result.confidence };
+  end({ x, y, turn, size, confidence, left }) { return { x, y, turn, size, sure: confidence, left: new Set(left) }; }
+
+  label(result) {
+    const placed = result.x.filter((v) => v !== null).length - result.left.length;
+    return `Put together from ${placed} tiles` + (result.left.length ? `; ${result.left.length} are left out.` : ".");
   }
 
-  label(result) { return `The picture put together from ${result.order.length} tiles.`; }
-
-  paint(canvas, from, to, share, { sure, result }) {
-    const about = this.about, last = to?.grid ?? from?.grid ?? about?.grid;
-    const ratio = about ? (last[1] * about.tile[1]) / (last[0] * about.tile[0]) : 0.66;
-    const { context, width, height } = prepared(canvas, Math.min(1.4, ratio));
+  paint(canvas, from, to, share, { sure }) {
+    const about = this.about, size = (share > 0.5 ? to : from)?.size ?? from?.size ?? about?.size;
+    const ratio = about ? (size[1] * about.tile[1]) / (size[0] * about.tile[0]) : 0.66;
+    const { context, width, height } = prepared(canvas, Math.min(1.3, ratio));
     if (!about || !this.sheet) { hint(context, width, height, about ? "…" : "A heap of tiles will be here."); return; }
-    const [across, down] = last, w = width / across, h = height / down, [tw, th] = about.tile;
-    const place = (frame, k) => frame?.x ? [frame.x[k], frame.y[k]] : [k % across, Math.floor(k / across)];
-    const t = smooth(share), order = [...Array(about.n).keys()];
-    const certain = to?.sure ?? from?.sure;
-    if (certain) order.sort((a, b) => certain[a] - certain[b]);
+    const [tw, th] = about.tile, w = Math.min(width / size[0], (height / size[1] / th) * tw), h = (w / tw) * th;
+    const edge = [(width - w * size[0]) / 2, (height - h * size[1]) / 2];
+    // between frames on boards of different size tiles keep their place on the stage
+    const place = (frame, k) => {
+      if (!frame?.x) return [k % size[0], Math.floor(k / size[0])];
+      return frame.x[k] === null ? null : [(frame.x[k] * size[0]) / frame.size[0], (frame.y[k] * size[1]) / frame.size[1]];
+    };
+    const t = smooth(share), certain = to?.sure ?? from?.sure, order = [...Array(about.n).keys()];
+    if (certain) order.sort((a, b) => (certain[a] ?? 0) - (certain[b] ?? 0));
+    const settled = (to?.final && share >= 1) || from?.final, shrink = settled ? 0 : 0.6, bleed = settled ? 0.5 : 0;
     context.imageSmoothingQuality = "high";
-    const settled = (to?.final && share >= 1) || (from?.final);
     for (const k of order) {
-      const [x0, y0] = place(from, k), [x1, y1] = place(to, k), x = mix(x0, x1, t) * w, y = mix(y0, y1, t) * h;
-      const shrink = settled ? 0 : 0.6;
-      // quarter turns are counted against the clock
-      const angle = -mix(from?.turn?.[k] ?? 0, to?.turn?.[k] ?? 0, t) * (Math.PI / 2), bleed = settled ? 0.5 : 0;
+      const a = place(from, k), b = place(to, k);
+      if (!a && !b) continue;
+      const x = edge[0] + mix((a ?? b)[0], (b ?? a)[0], t) * w, y = edge[1] + mix((a ?? b)[1], (b ?? a)[1], t) * h;
+      const angle = -turned(from?.turn?.[k] ?? 0, to?.turn?.[k] ?? 0, t) * (Math.PI / 2);  // counted against the clock
+      const out = (settled ? to ?? from : null)?.left?.has(k);
       context.save();
+      context.globalAlpha = (a ? 1 : t) * (b ? 1 : 1 - t) * (out ? 0.55 : 1);
       context.translate(x + w / 2, y + h / 2);
       context.rotate(angle);
       context.drawImage(this.sheet, (k % about.sheet) * tw, Math.floor(k / about.sheet) * th, tw, th, shrink - w / 2, shrink - h / 2, w - 2 * shrink + bleed, h - 2 * shrink + bleed);
       context.restore();
-      const s = settled ? result?.confidence?.[k] : certain?.[k];
-      if (sure && s !== undefined) { context.fillStyle = shade("sure", s, 0.28 + 0.37 * (1 - s)); context.fillRect(x, y, w + 0.5, h + 0.5); }
+      const s = certain?.[k];
+      if (sure && typeof s === "number" && !out) { context.fillStyle = shade("sure", s, 0.28 + 0.37 * (1 - s)); context.fillRect(x, y, w + 0.5, h + 0.5); }
     }
   }
 }
@@ -75,6 +74,8 @@ export class StripsView {
 
   given(about, shown, ready) {
     this.about = about;
+    this.wide = about.edges.map(([left, right]) => right - left);
+    this.total = this.wide.reduce((sum, w) => sum + w, 0);
     this.images = about.sizes.map((_, k) => {
       const image = new Image();
       image.onload = ready;
@@ -84,34 +85,34 @@ export class StripsView {
   }
 
   end(result) {
-    const total = this.about.sizes.reduce((sum, size) => sum + size[0], 0), x = Array(this.about.n);
+    const x = Array(this.about.n);
     let left = 0;
     for (const strip of result.order) {
-      x[strip] = left / Math.max(1, total - this.about.sizes[strip][0]);  // side by side
-      left += this.about.sizes[strip][0];
+      x[strip] = left / Math.max(1e-9, this.total - this.wide[strip]);  // side by side
+      left += this.wide[strip];
     }
     return { x };
   }
 
-  extra() { return (this.page = el("img", { alt: "The page, put together", hidden: true, class: "small" })); }
-  results(event, file) { this.page.src = file(event.picture); this.page.hidden = false; this.page.style.width = "100%"; }
+  extra() { return (this.page = el("img", { alt: "The page, put together", hidden: true, class: "whole" })); }
+  results(event, file) { this.page.src = file(event.picture); this.page.hidden = false; }
   label(result) { return "Strips from left to right: " + result.order.map((k) => result.names[k]).join(", "); }
 
   paint(canvas, from, to, share, { sure, result }) {
-    const about = this.about;
-    const total = about ? about.sizes.reduce((sum, size) => sum + size[0], 0) : 1, tall = about ? Math.max(...about.sizes.map((s) => s[1])) : 0.66;
-    const { context, width, height } = prepared(canvas, Math.min(1.1, about ? tall / total : 0.66));
+    const about = this.about, tall = about ? Math.max(...about.sizes.map((s) => s[1])) : 0.66;
+    const margin = about ? 0.02 * this.total : 0, span = about ? this.total + 2 * margin : 1;
+    const { context, width, height } = prepared(canvas, Math.min(1.1, about ? tall / span + 0.03 : 0.66));
     if (!about) { hint(context, width, height, "Strips will be here."); return; }
-    const n = about.n, t = smooth(share), scale = Math.min(width / total, height / tall), wide = total * scale, first = (width - wide) / 2;
+    const n = about.n, t = smooth(share), scale = Math.min(width / span, (height - 12) / tall), wide = this.total * scale, first = (width - wide) / 2;
     const places = (frame) => frame?.x ?? [...Array(n).keys()].map((k) => k / Math.max(1, n - 1));
     const a = places(from), b = places(to);
     for (let k = 0; k < n; k++) {
       const image = this.images[k];
       if (!image?.complete || !image.naturalWidth) continue;
-      const w = about.sizes[k][0] * scale, h = about.sizes[k][1] * scale, x = first + mix(a[k], b[k], t) * (wide - w);
-      context.drawImage(image, x, (height - h) / 2, w, h);
+      const [w, h] = about.sizes[k].map((side) => side * scale), inner = this.wide[k] * scale, x = first + mix(a[k], b[k], t) * (wide - inner);
+      context.drawImage(image, x - about.edges[k][0] * scale, (height - 12 - h) / 2 + 2, w, h);
       const s = result?.confidence?.[k];
-      if (sure && s !== undefined && to?.final) { context.fillStyle = shade("sure", s, 0.85); context.fillRect(x + 1, height - 9, w - 2, 8); }
+      if (sure && s !== undefined && to?.final) { context.fillStyle = shade("sure", s, 0.9); context.fillRect(x + 1, height - 8, inner - 2, 7); }
     }
   }
 }
@@ -143,6 +144,22 @@ export class TourView {
 
   end(result) { return { ring: null, order: result.order, confidence: result.confidence }; }
   label(result) { return `A round trip through ${result.order.length} cities of length ${result.length}.`; }
+
+  // Names beside their cities: on the side where they stay on the map and cover nothing that is named already.
+  write(context, points, { width }) {
+    context.font = "11.5px system-ui, sans-serif";
+    context.fillStyle = colour("--soft");
+    const taken = points.map(([x, y]) => [x - 4, y - 4, x + 4, y + 4]);
+    points.forEach(([x, y], k) => {
+      const long = context.measureText(this.names[k]).width;
+      const free = [[x + 7, y - 5], [x + 7, y + 14], [x - long - 7, y - 5], [x - long - 7, y + 14], [x - long / 2, y - 9], [x - long / 2, y + 18]]
+        .map(([left, base]) => [left, base - 10, left + long, base + 2])
+        .find((box) => box[0] > 2 && box[2] < width - 2 && !taken.some((other, j) => j !== k && box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1]));
+      if (!free) return;
+      taken.push(free);
+      context.fillText(this.names[k], free[0], free[3] - 2);
+    });
+  }
 
   // between the map and the canvas; north is up
   to([x, y], size) { return [(0.05 + 0.9 * (x - this.frame.low[0]) / this.frame.size[0]) * size.width, (0.95 - 0.9 * (y - this.frame.low[1]) / this.frame.size[1]) * size.height]; }
@@ -226,11 +243,7 @@ export class TourView {
       context.arc(x, y, sure && s !== undefined ? r + 1.5 : r, 0, 7);
       context.fill();
     });
-    if (this.names && points.length <= 40 && width > 480 && !/^\d+$/.test(this.names[0] ?? "1")) {
-      context.font = "11.5px system-ui, sans-serif";
-      context.fillStyle = colour("--soft");
-      points.forEach(([x, y], k) => context.fillText(this.names[k], x + 7, y - 5));
-    }
+    if (this.names && points.length <= 40 && width > 480 && !/^\d+$/.test(this.names[0] ?? "1")) this.write(context, points, size);
     if (this.cursor) {
       const [x, y] = this.cursor;
       context.strokeStyle = colour("--warm");
@@ -252,18 +265,33 @@ export class TableView {
   end(result) { return { order: result.order, across: result.across ?? null }; }
   label(result) { return "Rows in order: " + result.order.slice(0, 400).map((k) => this.about.rows[k] ?? k + 1).join(", "); }
 
+  // As it came on the left, as it is now on the right; below the dissimilarities of the rows, likewise.
   paint(canvas, from, to, share, { sure, result }) {
-    const { context, width, height } = prepared(canvas, 0.72);
+    const narrow = canvas.clientWidth < 480, gap = narrow ? 8 : 14, head = 20;
+    const half = (canvas.clientWidth - gap) / 2, tall = this.about ? this.heights(half) : [0.7 * half, 0];
+    const { context, width, height } = prepared(canvas, (tall[0] + tall[1] + 2 * head) / Math.max(1, canvas.clientWidth));
     if (!this.about) { hint(context, width, height, "A table will be here."); return; }
     const now = share > 0.5 ? to : from, n = this.table.rows;
     let rows = [...Array(n).keys()], columns = null;
     if (now?.order) { rows = now.order.filter((k) => k < n); columns = now.across?.filter((k) => k < this.table.columns) ?? null; }
     else if (now?.x) rows.sort((a, b) => now.x[a] - now.x[b]);
-    const side = this.apart ? Math.min(height, width * 0.48) : 0, left = width - side - (side ? 14 : 0), mark = sure && result && now?.order ? 10 : 0;
+    const right = half + gap, mark = sure && result && now?.order ? 9 : 0, below = tall[0] + head;
+    const word = (text, x, y) => { context.fillStyle = colour("--soft"); context.font = "600 12px system-ui, sans-serif"; context.fillText(text, x + 3, y + 14); };
     context.imageSmoothingEnabled = false;
-    context.drawImage(picture(this.table, "viridis", rows, columns), mark, 0, left - mark, height);
-    if (this.apart) context.drawImage(picture(this.apart, "magma", rows, rows), width - side, (height - side) / 2, side, side);
-    if (mark) rows.forEach((k, y) => { context.fillStyle = shade("sure", result.confidence[k]); context.fillRect(0, (y * height) / n, mark - 3, height / n + 0.5); });
+    word("the table as it came", 0, 0);
+    word(now?.order ? "in order" : now?.x ? "on the way" : "", right, 0);
+    context.drawImage(picture(this.table, "viridis"), 0, head, half, tall[0]);
+    context.drawImage(picture(this.table, "viridis", rows, columns), right + mark, head, half - mark, tall[0]);
+    if (mark) rows.forEach((k, y) => { context.fillStyle = shade("sure", result.confidence[k]); context.fillRect(right, head + (y * tall[0]) / n, mark - 3, tall[0] / n + 0.5); });
+    if (!this.apart) return;
+    word("how unlike its rows are", 0, below);
+    context.drawImage(picture(this.apart, "magma"), 0, below + head, half, tall[1]);
+    context.drawImage(picture(this.apart, "magma", rows, rows), right, below + head, half, tall[1]);
+  }
+
+  heights(half) {
+    const table = half * Math.min(1.1, Math.max(0.35, this.table.rows / this.table.columns));
+    return [table, this.apart ? half * 0.8 : -20];
   }
 }
 
