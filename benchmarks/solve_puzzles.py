@@ -5,7 +5,9 @@
 ``FOLDER`` holds `photos/` and `jigsaw_432/`. Pictures are cut here, so the truth is known. A turned picture is compared with the
 truth in the whole turn that fits best; "up to identical" takes tiles with the same pixels, turned or not, for each other. Of piles,
 "neighbour" counts the true seams of which both tiles came, "in place" the tiles that came and belong, "precision" and "recall" the
-tiles left out (one in ten is of the picture seven files on).
+tiles left out (one in ten is of the picture seven files on). Gaps: so many pixels are worn off each edge of tiles of 28, cut out of the
+corner of a photo or of the photo at half its size; only photos on which the costs were not chosen; "gap found" is how often
+``--gap auto`` says as much. Frame: 48x36 tiles of 14 pixels; "direct" is lost if the whole picture stands a line off its place.
 Seconds are those of reassembling (comparing, annealing, mending), on the threads of torch.
 """
 
@@ -14,23 +16,31 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import resource
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from unshuffle.metrics import direct_accuracy, neighbour_accuracy
 from unshuffle.operators.permutation import inverse
 from unshuffle.readers.pictures import read_picture
 from unshuffle.structure.layouts import Grid
-from unshuffle.tasks.jigsaw import as_float, cut, identical
+from unshuffle.tasks.gaps import find_gap
+from unshuffle.tasks.jigsaw import as_float, cut, identical, reassemble
 from unshuffle.tasks.piles import reassemble_pile
 from unshuffle.tasks.turned import turned_scores, whole_turned
 
 LEFT_OUT = ("abstract-spiral", "valley-midnight", "waves-midnight", "saturnian-profile", "Fossa", "Infinite-Sea", "Painting-Colors", "analogpattern", "umang")  # fmt: skip
 """As in `solve_jigsaw`: named before anything was solved."""
+
+
+LARGE = {5015: (85, 59), 10375: (125, 83), 22834: (185, 123)}
+"""Pieces, and how many of them stand beside and below each other."""
 
 
 def square_tiles(path: Path, columns: int, rows: int, size: int | None = None) -> tuple[np.ndarray, Grid]:
@@ -106,6 +116,42 @@ def piled(
     return {key: float(value) for key, value in scores.items()} | {"size": float(shape == grid)} | times
 
 
+def gapped(path: Path, seed: int, *, gap: int, half: bool) -> dict[str, float]:
+    """12x9 tiles of 28 pixels in random order, less ``gap`` pixels at each edge."""
+    pixels = read_picture(path)[..., :3]
+    if half:
+        high, wide = pixels.shape[0] // 2 * 2, pixels.shape[1] // 2 * 2
+        blocks = pixels[:high, :wide].reshape(high // 2, 2, wide // 2, 2, -1)
+        pixels = blocks.mean((1, 3)).round().astype(np.uint8)
+    grid = Grid(9, 12) if pixels.shape[1] > pixels.shape[0] else Grid(12, 9)
+    whole = cut(pixels[: 28 * grid.height, : 28 * grid.width], grid)[0][:, gap : 28 - gap, gap : 28 - gap]
+    shuffle = torch.randperm(grid.n, generator=torch.Generator().manual_seed(seed))
+    tiles = as_float(whole[shuffle.numpy()])
+    began, worked = time.perf_counter(), time.process_time()
+    found = reassemble(tiles, grid, gap=gap)
+    times = {"seconds": time.perf_counter() - began, "core seconds": time.process_time() - worked}
+    scores = upright_scores(found.order, inverse(shuffle), grid)
+    return scores | {"gap found": float(find_gap(tiles) == gap)} | times
+
+
+def upright_scores(order: torch.Tensor, truth: torch.Tensor, grid: Grid) -> dict[str, float]:
+    return {
+        "neighbour": float(neighbour_accuracy(order, truth, grid)),
+        "direct": float(direct_accuracy(order, truth)),
+    }
+
+
+def complete(path: Path, seed: int, *, columns: int, rows: int) -> dict[str, float]:
+    """Upright and complete."""
+    whole, grid = square_tiles(path, columns, rows)
+    shuffle = torch.randperm(grid.n, generator=torch.Generator().manual_seed(seed))
+    began, worked = time.perf_counter(), time.process_time()
+    found = reassemble(as_float(whole[shuffle.numpy()]), grid)
+    times = {"seconds": time.perf_counter() - began, "core seconds": time.process_time() - worked}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    return upright_scores(found.order, inverse(shuffle), grid) | times | {"peak GB": peak}
+
+
 Problem = tuple[str, list[Path], Callable[[Path, int], dict[str, float]]]
 
 
@@ -122,7 +168,19 @@ def problems(data: Path) -> list[Problem]:
 
         return one
 
+    gaps = [
+        (f"gap {gap}, 12x9 of 28 pixels{', half size' * half}", photos[1::2], partial(gapped, gap=gap, half=half))
+        for gap in (1, 2, 3)
+        for half in (False, True)
+    ]
+    large = [
+        (f"large {n}", sorted((data / "jigsaw_large").glob(f"pieces_{n}_*.jpg")), partial(complete, columns=w, rows=h))
+        for n, (w, h) in LARGE.items()
+    ]
     return [
+        *gaps,
+        *large,
+        ("frame 48x36", photos, partial(complete, columns=48, rows=36)),
         ("missing 432", classic, of_piles(classic, 24, 18, foreign=False, known=True)),
         ("missing 432, size unknown", classic, of_piles(classic, 24, 18, foreign=False, known=False)),
         ("missing and foreign 12x9", photos, of_piles(photos, 12, 9, foreign=True, known=True)),

@@ -15,6 +15,7 @@ import typer
 from ..errors import BadInput
 from ..files import write_together
 from .common import Clock, foresee, json_text, png_of, progress, say, table_text, to_the_end
+from .many import put_many_together, puzzles_in
 from .options import Json, Out, Polish, Quiet, Seed, TimeLimit
 from .several import put_several_together
 
@@ -28,7 +29,12 @@ if TYPE_CHECKING:
 
 
 def jigsaw(
-    photo: Annotated[Path, typer.Argument(help="A photo, a picture that is a shuffled grid, or a folder of tiles.")],
+    photo: Annotated[
+        Path,
+        typer.Argument(
+            help="A photo, a picture that is a shuffled grid, or a folder of tiles; a folder of such folders: many puzzles."
+        ),
+    ],
     grid: Annotated[
         str,
         typer.Option(
@@ -59,6 +65,20 @@ def jigsaw(
     pad: Annotated[
         bool, typer.Option("--pad", help="Where the grid does not divide: repeat edge pixels, do not crop.")
     ] = False,
+    gap: Annotated[
+        str,
+        typer.Option("--gap", help="Pixels worn off each edge of the tiles, 0 to 3, or auto; with --shuffle they are."),
+    ] = "0",
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", min=1, help="Many puzzles: so many at a time; each picture of a folder is then one."),
+    ] = None,
+    executor: Annotated[
+        str, typer.Option("--executor", help="Many puzzles: local, in processes here; ray, on a Ray cluster.")
+    ] = "local",
+    address: Annotated[
+        str | None, typer.Option("--address", help="Of the Ray cluster (default: one is started here).")
+    ] = None,
     polish: Polish = False,
     out: Out = Path("unshuffled/INPUT-jigsaw"),
     seed: Seed = 0,
@@ -70,15 +90,19 @@ def jigsaw(
 
     Without --shuffle the tiles are taken as they come: from a folder of equally large pictures, or cut from one picture
     whose tiles are in the wrong places. Fewer tiles than places leave holes, more are left out as far as they fit worst. Writes
-    reassembled.png, before-after.png, order.csv and result.json, and left-out.png if there are such tiles.
+    reassembled.png, before-after.png, order.csv and result.json, and left-out.png if there are such tiles. Of a folder of
+    folders each is a puzzle with a folder of results of its own, --time-limit is for each, and summary.csv has a line for each; what
+    an interrupted call has finished is not computed again.
 
     Example: unshuffle jigsaw photo.jpg --grid 12x9 --shuffle
     """
     from ..readers.pictures import png
+    from ..tasks.gaps import find_gap
     from ..tasks.jigsaw import as_float, foreseen, join, reassemble
     from ..tasks.piles import reassemble_pile
 
     clock = Clock(time_limit)
+    worn = parse_gap(gap)
     if anchors and not shuffle:
         raise BadInput("--anchors needs --shuffle: only then are true places known.")
     if anchors and (turned or foreign):
@@ -87,22 +111,30 @@ def jigsaw(
         )
     if foreign and shuffle:
         raise BadInput("--foreign is for tiles as they come: of a photo that is cut here all belong to it.")
+    if puzzles := puzzles_in(photo, jobs is not None):
+        options = {"grid": grid, "shuffle": shuffle, "anchors": anchors, "turned": turned, "foreign": foreign, "several": several}  # fmt: skip
+        options |= {"pad": pad, "gap": gap, "polish": polish, "seed": seed, "time_limit": time_limit}
+        put_many_together(puzzles, options, jobs, (executor, address), out, json_, quiet)
+        return
+    if jobs is not None or executor != "local" or address is not None:
+        raise BadInput(f"--jobs, --executor and --address are for a folder of puzzles, and {photo} is none.")
     if several:
         if shuffle or foreign or polish or anchors or grid.strip().lower() != "auto":
             raise BadInput(
                 "--several takes a folder of tiles and --turned, but no grid, shuffle, anchors, foreign or polish."
             )
-        put_several_together(photo, turned, out, seed, time_limit, json_, quiet)
+        put_several_together(photo, turned, worn, out, seed, time_limit, json_, quiet)
         return
     silent = quiet or json_
     with progress("jigsaw", silent, time_limit) as show:
         show.stage("reading the tiles")
-        box = tiles_of(photo, grid, shuffle, pad, seed, turned)
+        box = tiles_of(photo, grid, shuffle, pad, seed, turned, worn)
         show.given(box)
         foresee(*foreseen(box.tiles.shape, time_limit, turned), silent)
         left = clock.before(drawing_seconds(box.tiles.size))
-        options: dict[str, Any] = {"seed": seed, "polish": polish, "time_limit": left, "callback": show}
         pixels = as_float(box.tiles)
+        worn = find_gap(pixels, turned) if worn is None else worn
+        options: dict[str, Any] = {"gap": worn, "seed": seed, "polish": polish, "time_limit": left, "callback": show}
         if box.grid is None or turned or foreign or len(pixels) != box.grid.n:
             solution, found = reassemble_pile(pixels, box.grid, turned=turned, foreign=foreign, **options)
         else:
@@ -116,7 +148,7 @@ def jigsaw(
                 pictures[out / "reassembled.png"] = whole.result()
             if others := left_out(box, solution):
                 pictures[out / "left-out.png"] = png(side_by_side(box.tiles[others], found.width))
-            result = summary(photo, box, found, solution, anchors, seed) | clock.times()
+            result = summary(photo, box, found, solution, anchors, seed) | {"gap": worn} | clock.times()
             tables = {
                 out / "order.csv": table_text(places(box, found, solution)),
                 out / "result.json": json_text(result),
@@ -153,13 +185,24 @@ def parse_grid(text: str) -> Grid:
     return Grid(height=sizes[1], width=sizes[0])
 
 
+def parse_gap(text: str) -> int | None:
+    """Pixels worn off each edge; None: to be found."""
+    if text.strip().lower() == "auto":
+        return None
+    if text.strip() not in ("0", "1", "2", "3"):
+        raise BadInput(f"--gap must be the pixels worn off each edge, 0 to 3, or auto, not {text!r}.")
+    return int(text)
+
+
 MOST_TILES = 10_000  # the costs of all pairs of so many tiles take 1 GB each
 
 
 IF_SHUFFLED_HERE = "7x7"  # without --grid, of a photo that is whole
 
 
-def tiles_of(photo: Path, given: str, shuffle: bool, pad: bool, seed: int, turned: bool = False) -> Box:
+def tiles_of(
+    photo: Path, given: str, shuffle: bool, pad: bool, seed: int, turned: bool = False, gap: int | None = 0
+) -> Box:
     import torch
 
     from ..operators.permutation import inverse
@@ -185,11 +228,22 @@ def tiles_of(photo: Path, given: str, shuffle: bool, pad: bool, seed: int, turne
         names = [f"row {k // grid.width + 1}, column {k % grid.width + 1}" for k in range(grid.n)]
     if not shuffle or grid is None:
         return Box(tiles, grid, names, changed, None)
+    if gap:
+        tiles = worn_off(tiles, gap)
     mixed = torch.randperm(grid.n, generator=torch.Generator().manual_seed(seed))
     tiles, turns = tiles[mixed.numpy()], None
     if turned:
         tiles, turns = at_random_turned(tiles, seed)
     return Box(tiles, grid, [names[k] for k in mixed.tolist()], changed, inverse(mixed), turns)
+
+
+def worn_off(tiles: np.ndarray, gap: int) -> np.ndarray:
+    """Without so many pixels at each edge."""
+    import numpy as np
+
+    if min(tiles.shape[1:3]) < 2 * gap + 2:
+        raise BadInput(f"Tiles of {tiles.shape[2]}x{tiles.shape[1]} pixels are too small for --gap {gap}.")
+    return np.ascontiguousarray(tiles[:, gap:-gap, gap:-gap])
 
 
 def at_random_turned(tiles: np.ndarray, seed: int) -> tuple[np.ndarray, Tensor]:

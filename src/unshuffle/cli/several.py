@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 
 def put_several_together(
-    folder: Path, turned: bool, out: Path, seed: int, time_limit: float | None, json_: bool, quiet: bool
-) -> None:
+    folder: Path, turned: bool, gap: int | None, out: Path, seed: int, time_limit: float | None, json_: bool, quiet: bool
+) -> None:  # fmt: skip
     """Writes picture-1.png, picture-2.png, ..., pictures.png with all of them, order.csv and result.json."""
     from ..readers.pictures import png, read_tiles
+    from ..tasks.gaps import find_gap
     from ..tasks.jigsaw import as_float, foreseen, join
     from ..tasks.piles import reassemble_several
     from .jigsaw import Box
@@ -35,7 +36,9 @@ def put_several_together(
         tiles, names = read_tiles(folder)
         show.given(Box(tiles, None, names, "", None))
         foresee(*foreseen(tiles.shape, time_limit, turned), silent)
-        found = reassemble_several(as_float(tiles), turned=turned, seed=seed, time_limit=clock.left, callback=show)
+        pixels = as_float(tiles)
+        worn = find_gap(pixels, turned) if gap is None else gap
+        found = reassemble_several(pixels, turned=turned, gap=worn, seed=seed, time_limit=clock.left, callback=show)
         with to_the_end():
             show.stage("drawing")
             files = {
@@ -43,7 +46,7 @@ def put_several_together(
                 for k, one in enumerate(found, 1)
             }
             files[out / "pictures.png"] = png_of(overview(tiles, found))
-            result = summary(folder, len(tiles), found, seed) | clock.times()
+            result = summary(folder, len(tiles), found, seed) | {"gap": worn} | clock.times()
             tables = {out / "order.csv": table_text(places(found, names)), out / "result.json": json_text(result)}
             write_together(files | tables)
     say(result, lines(result, clock.words(), out), json_, quiet)

@@ -46,25 +46,26 @@ class Seams:
 
 Tiles = Float[Tensor, "n height width channels"]
 PASSES = 6  # over all pairs of tiles: extrapolation and two gradients, to the right and below
+PASSES_ACROSS = 14  # where there is a gap
 
 
-def seam_costs(tiles: Tiles, watch: Watch | None = None, every: int = 1, late: float = 0.0) -> Seams:
+def seam_costs(tiles: Tiles, watch: Watch | None = None, every: int = 1, late: float = 0.0, gap: int = 0) -> Seams:
     """Pixel values from 0 to 255, whatever the bit depth was; ``every`` so many pixels along a seam are compared.
 
     `Stopped` if the watch says so before all tiles are; for a limit of time, only ``late`` seconds after it.
     """
-    done = 0.0
+    done, passes = 0.0, PASSES_ACROSS if gap else PASSES
 
     def tell(share: float) -> None:
         nonlocal done
         if watch is not None and not (
-            watch(stage="compare the seams", done=done / PASSES) or _may_be_late(watch, late)
+            watch(stage="compare the seams", done=done / passes) or _may_be_late(watch, late)
         ):
             raise Stopped
         done += share
 
-    right, right_border = _one_way(tiles[:, ::every], tell)
-    below, below_border = _one_way(tiles.transpose(1, 2)[:, ::every], tell)
+    right, right_border = _one_way(tiles[:, ::every], tell, gap)
+    below, below_border = _one_way(tiles.transpose(1, 2)[:, ::every], tell, gap)
     return Seams(right, below, (right_border, below_border))
 
 
@@ -78,7 +79,7 @@ LATE = 1.0  # seconds: without the first comparison there is nothing to show
 LONG = 1.0  # seconds of comparing from which on somebody may lose patience
 
 
-def seams_in_time(tiles: Tiles, watch: Watch) -> Seams | None:
+def seams_in_time(tiles: Tiles, watch: Watch, gap: int = 0) -> Seams | None:
     """All pixels along the seams. Where time may be short first a few, then as many as there is time for; None: not even those."""
     along = max(tiles.shape[1:3])
     few, limit = along // FEW, watch.time_limit
@@ -86,14 +87,14 @@ def seams_in_time(tiles: Tiles, watch: Watch) -> Seams | None:
         few = 0
     rough, began = None, watch.seconds
     try:
-        rough = seam_costs(tiles, watch, few, LATE) if few else None
+        rough = seam_costs(tiles, watch, few, LATE, gap) if few else None
         enough = 1
         if rough is not None and limit is not None:
             whole = (watch.seconds - began) * few
             enough = math.ceil(whole / max(SHARE * (limit - watch.seconds), 1e-9))
         if not few:
-            return seam_costs(tiles, watch, late=LATE)
-        return seam_costs(tiles, watch, enough) if enough < few else rough
+            return seam_costs(tiles, watch, late=LATE, gap=gap)
+        return seam_costs(tiles, watch, enough, gap=gap) if enough < few else rough
     except Stopped:
         return rough
 
@@ -101,10 +102,15 @@ def seams_in_time(tiles: Tiles, watch: Watch) -> Seams | None:
 Tell = Callable[[float], None]
 
 
-def _one_way(tiles: Float[Tensor, "n along across channels"], tell: Tell) -> tuple[Tensor, Tensor]:
+def _one_way(tiles: Float[Tensor, "n along across channels"], tell: Tell, gap: int) -> tuple[Tensor, Tensor]:
     last, before_last = tiles[:, :, -1].contiguous(), tiles[:, :, -2].contiguous()
     first, second = tiles[:, :, 0].contiguous(), tiles[:, :, 1].contiguous()
     E = extrapolation(before_last, last, first, second, tell)
+    if gap:
+        from .gaps import across, gapped_cost
+
+        onward, backward = across(tiles, gap, tell), across(tiles.flip(2), gap, tell)
+        return gapped_cost(E, [a + b.T for a, b in zip(onward, backward, strict=True)], last[0], gap)
     M = gradients(before_last, last, first, tell) + gradients(second, first, last, tell).T
     return seam_cost(E, M, last[0])
 
@@ -115,10 +121,10 @@ def seam_cost(E: Tensor, M: Tensor, line: Tensor, states: int = 1) -> tuple[Tens
     # half a grey level everywhere is the least difference that means anything: flat tiles are quantised
     logs = E.clamp_min(samples * (0.5 / 255) ** 0.5).log(), M.clamp_min(0.1 * len(line)).log()
     border = PLAIN[0] * logs[0] - PLAIN[1] * logs[1]
-    return (_by_median(E, states) * _by_median(M, states)).sqrt_(), border
+    return (by_median(E, states) * by_median(M, states)).sqrt_(), border
 
 
-def _by_median(cost: Tensor, states: int) -> Tensor:
+def by_median(cost: Tensor, states: int) -> Tensor:
     """Only the ratio to other pairs counts. A tile is never its own neighbour, in no state."""
     n = len(cost)
     if n < 2 * states:
@@ -162,15 +168,20 @@ def gradients(before_last: Line, last: Line, first: Line, tell: Tell = lambda _:
 
     Nine dummy gradients (zero, and plus and minus one grey level per channel and in all) keep S invertible, as in MGC.
     """
-    n, along, channels = last.shape
     step = last - before_last
-    mean = step.mean(1, keepdim=True)
+    return lengths(step, last + step.mean(1, keepdim=True), first, tell)
+
+
+def lengths(steps: Line, ahead: Line, first: Line, tell: Tell = lambda _: None) -> Float[Tensor, "n n"]:
+    """The same for any line that is foretold ``ahead`` of a tile, in units of the ``steps`` that are usual in it."""
+    n, along, channels = ahead.shape
+    mean = steps.mean(1, keepdim=True)
     unit = torch.cat((torch.eye(channels), torch.ones(1, channels)))
     dummies = torch.cat((torch.zeros(1, channels), unit, -unit)).expand(n, -1, -1)
-    spread = torch.cat((step - mean, dummies), 1)
+    spread = torch.cat((steps - mean, dummies), 1)
     S = spread.transpose(1, 2) @ spread / (spread.shape[1] - 1)
     whiten = torch.linalg.inv(torch.linalg.cholesky(S)).tril()
-    base = whiten @ (last + mean).transpose(1, 2)
+    base = whiten @ ahead.transpose(1, 2)
     M = torch.empty(n, n)
     every = first.transpose(1, 2).contiguous()
     for rows in _blocks(n, along * channels, tell):
@@ -195,6 +206,7 @@ def reassemble(
     tiles: Float[Tensor, "n height width channels"],
     grid: Grid,
     *,
+    gap: int = 0,
     allowed: Tensor | None = None,
     runs: int | None = None,
     seed: int = 0,
@@ -202,12 +214,15 @@ def reassemble(
     callback: Callable[[Step], object] | None = None,
     polish: bool = False,
 ) -> Solution:
-    """The order of the tiles in raster order of ``grid``; `solve` with the costs of seams, and a border that looks like one."""
+    """The order of the tiles in raster order of ``grid``; `solve` with the costs of seams, and a border that looks like one.
+
+    ``gap``: pixels worn off each edge of a tile.
+    """
     if len(tiles) != grid.n:
         raise BadInput(f"A grid of {grid.width}x{grid.height} needs {grid.n} tiles, but {len(tiles)} came.")
     at_least_two_by_two(tiles)
     with Watch(time_limit, callback) as watch, torch.no_grad():
-        seams = seams_in_time(tiles.to(torch.float32), watch)
+        seams = seams_in_time(tiles.to(torch.float32), watch, gap)
         if seams is None:
             return as_they_came(grid, checks.feasible(checks.mask(allowed, grid.n, grid.n)), watch)
         evidence = evidence_of(seams, grid)

@@ -26,6 +26,7 @@ def reassemble_pile(
     *,
     turned: bool = False,
     foreign: bool = False,
+    gap: int = 0,
     runs: int | None = None,
     seed: int = 0,
     time_limit: float | None = None,
@@ -43,7 +44,7 @@ def reassemble_pile(
     turns = turns_of(tiles.shape[1:3]) if turned else (0,)
     with Watch(time_limit, callback) as watch, torch.no_grad():
         try:
-            seams = (turned_seams if turned else seam_costs)(tiles.to(torch.float32), watch)
+            seams = (turned_seams if turned else seam_costs)(tiles.to(torch.float32), watch, gap=gap)
         except Stopped:
             return _nothing(tiles, grid, turned, watch)
         cost = seams.right, seams.below
@@ -74,6 +75,7 @@ def reassemble_several(
     tiles: Float[Tensor, "n height width channels"],
     *,
     turned: bool = False,
+    gap: int = 0,
     runs: int | None = None,
     seed: int = 0,
     time_limit: float | None = None,
@@ -89,7 +91,7 @@ def reassemble_several(
     pictures: list[Picture] = []
     with Watch(time_limit, callback) as watch, torch.no_grad():
         try:
-            seams = (turned_seams if turned else seam_costs)(tiles.to(torch.float32), watch)
+            seams = (turned_seams if turned else seam_costs)(tiles.to(torch.float32), watch, gap=gap)
         except Stopped:
             return []
         whole = Pieces((seams.right, seams.below), len(turns), Grid(1, len(tiles)), seams.border, apart=1)

@@ -19,6 +19,7 @@ from ..operators.permutation import inverse
 from ..solve.solution import Solution
 from ..structure.layouts import Grid
 from ..watch import Stopped, Watch
+from .gaps import across, gapped_cost
 from .jigsaw import Seams, extrapolation, gradients, join, seam_cost
 
 UPRIGHT = (1.6, 1.4, -0.5)
@@ -33,12 +34,12 @@ def turns_of(shape: Sequence[int]) -> tuple[int, ...]:
     return (0, 1, 2, 3) if shape[0] == shape[1] else (0, 2)
 
 
-def turned_seams(tiles: Float[Tensor, "n height width channels"], watch: Watch | None = None) -> Seams:
+def turned_seams(tiles: Float[Tensor, "n height width channels"], watch: Watch | None = None, gap: int = 0) -> Seams:
     """The costs of all pairs of pieces, tile * states + state. Half of them are others seen upside down; and of square tiles
     what is below is what is right, a quarter turn later."""
     turns = turns_of(tiles.shape[1:3])
     pieces = torch.stack([tiles.rot90(k, (1, 2)) for k in turns], 1).flatten(0, 1)
-    states, done, passes = len(turns), 0.0, 2 if len(turns) == 4 else 4
+    states, done, passes = len(turns), 0.0, (4 if gap else 2) * (1 if len(turns) == 4 else 2)
 
     def tell(share: float) -> None:
         nonlocal done
@@ -48,8 +49,12 @@ def turned_seams(tiles: Float[Tensor, "n height width channels"], watch: Watch |
 
     def one_way(pieces: Float[Tensor, "pieces along across channels"]) -> tuple[Tensor, Tensor]:
         last, before_last, first, second = (pieces[:, :, k].contiguous() for k in (-1, -2, 0, 1))
-        E, M = extrapolation(before_last, last, first, second, tell), gradients(before_last, last, first, tell)
+        E = extrapolation(before_last, last, first, second, tell)
         turned = _after(len(tiles), states, states // 2)
+        if gap:
+            onward = across(pieces, gap, tell)
+            return gapped_cost(E, [M + M[turned][:, turned].T for M in onward], last[0], gap, states)
+        M = gradients(before_last, last, first, tell)
         return seam_cost(E, M + M[turned][:, turned].T, last[0], states)
 
     right, right_border = one_way(pieces)
