@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -183,15 +184,41 @@ def test_bumps_are_the_kernel_of_agreement():
     assert torch.allclose(problem.support(P)[0], wanted, atol=5e-2)
 
 
-def test_support_is_the_gradient_of_the_mismatch():
+@pytest.mark.parametrize("cut", [0.0, 0.5, 1.0])
+def test_support_is_the_gradient_of_mismatch_and_cut(cut):
     rng = torch.Generator().manual_seed(0)
     D1, D2 = (torch.cdist(X, X) for X in (torch.rand(12, 2, generator=rng), torch.rand(9, 2, generator=rng)))
-    problem = Neighbourhoods.of(D1.double(), D2.double(), None, None)
-    P = torch.rand(1, 12, 9, generator=rng, requires_grad=True)
+    prior = torch.rand(12, 9, generator=rng)
+    problem = replace(Neighbourhoods.of(D1.double(), D2.double(), prior), cut=cut)
+    P = (torch.rand(1, 12, 9, generator=rng) / 12).requires_grad_()
     apart = (problem.S1[:, None, :, None] - problem.S2[None, :, None, :]) ** 2
-    mismatch = torch.einsum("ikjl,ik,jl->", apart, P[0], P[0]) / problem.size
-    (gradient,) = torch.autograd.grad(mismatch, P)
-    assert torch.allclose(problem.support(P.detach()), -gradient / 2, atol=1e-3)
+    energy = torch.einsum("ikjl,ik,jl->", apart, P[0], P[0])
+    for S, taking_part in ((problem.S1, P[0].sum(1)), (problem.S2, P[0].sum(0))):
+        energy = energy + 2 * cut * torch.einsum("ij,i,j->", S**2, taking_part, 1 - taking_part)
+    energy = energy / problem.size - 4 * (prior * P).sum()
+    (gradient,) = torch.autograd.grad(energy, P)
+    support = problem.support(P.detach())
+    assert torch.allclose(support, -gradient / 2, atol=1e-3)
+    assert torch.allclose(problem.energy(P.detach(), support) * problem.size, energy.detach() / 2, atol=1e-3)
+
+
+def test_a_part_that_is_missing_is_left_out_as_a_whole():
+    """On either side: what the surplus is, is found from what it is connected with."""
+    A, B, branch = branches(4)
+    for missing, side in ((0, 0), (1, 1), (2, 0)):
+        here = branch != missing
+        found = us.match(A[here], B) if side else us.match(A, B[here])
+        out = np.isin(np.arange(len(branch)), found.left_out[side].numpy())
+        assert out[~here].mean() > 0.9
+        assert out[here].mean() < 0.1
+
+
+def test_a_sample_is_matched_with_all_of_its_parts():
+    A, B, branch = branches(6, n=120)
+    some = np.random.default_rng(0).permutation(120)[:72]
+    found = us.match(A, B[some])
+    assert (branch[found.pairs[:, 0]] == branch[some][found.pairs[:, 1]]).mean() > 0.85
+    assert torch.allclose(found.soft.sum(1), torch.full((120,), 0.6), atol=0.05)
 
 
 def test_ties_count_in_part_and_groups_are_of_equal_size():

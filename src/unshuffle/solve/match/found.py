@@ -15,7 +15,8 @@ from ...watch import Watch
 @dataclass(frozen=True)
 class Found:
     support: Float[Tensor, "m n"]
-    """Of each pair, given the others: 1 if the whole structure agrees, 0 if it agrees as much as chance would have it."""
+    """Of each pair, given the others: the larger, the better; with a price, 1 if the whole structure agrees and 0 if it agrees as
+    much as chance would have it."""
     soft: Float[Tensor, "m n"]
     reject: float | None
     """Price of an item left out and of a place left empty, in units of ``support``; None: only the surplus is left out."""

@@ -1,14 +1,20 @@
 r"""Structure as neighbourhoods, for sets whose distances cannot be compared: two assays, two scales, two dimensions.
 
 Items are alike if they share neighbours: with $G_k$ the symmetric graph of k nearest neighbours,
-$S = \mathrm{mean}_k\, G_k^2 / \sqrt{d d^T}$, k from 2 % to a third of the smaller set and the same for both. The energy is the
-mismatch $\sum (S^A_{ij} - S^B_{kl})^2 P_{ik} P_{jl}$ (partial Gromov-Wasserstein, but of what is near: with distances far away in it,
-the energy of swapped cell types can be lower than the truth's).
+$S = \mathrm{mean}_k\, G_k^2 / \sqrt{d d^T}$, k from 2 % to a third of the smaller set. The energy is the mismatch
+$\sum (S^A_{ij} - S^B_{kl})^2 P_{ik} P_{jl}$ (partial Gromov-Wasserstein, but of what is near: with distances far away in it,
+the energy of swapped cell types can be lower than the truth's) and the cut, $\lambda \sum (S_{ij})^2 r_i (1 - r_j)$ with the
+sums r of the rows, the same for the columns: neighbours of which one takes part and the other is left out. Without it the best
+fit is a part of everything; with it what is missing is missing as a whole.
+
+Sets of different size can be read in two ways: a part of the larger is missing in the smaller, or the smaller is a sample of the
+same. Both are tried, and the one whose structures correlate more is kept.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from jaxtyping import Float
@@ -50,55 +56,106 @@ def shared_neighbours(D: Float[Tensor, "n n"], counts: list[int]) -> Float[Tenso
     return total
 
 
+@dataclass(frozen=True, eq=False)
 class Neighbourhoods:
     """The energy of two sets, its gradient and its critical temperature."""
 
-    def __init__(self, S1: Float[Tensor, "m m"], S2: Float[Tensor, "n n"], prior: Tensor | None, pull: Tensor | None):
-        self.S1, self.S2, self.prior, self.pull = S1, S2, prior, pull
-        self.size = min(len(S1), len(S2))
-        self.critical = self.size * (len(S1) * len(S2)) ** 0.5 / (2 * self._strongest())
+    S1: Float[Tensor, "m m"]
+    S2: Float[Tensor, "n n"]
+    prior: Tensor | None = None
+    pull: Tensor | None = None
+    even: bool = False
+    """The smaller set is a sample of the larger, of which everyone is then matched in part; or else some are left out."""
+    cut: float = 1.0
+    """Price of neighbours of which one is left out, in units of a mismatch. The whole price finds the part that is missing, but
+    at low temperatures who leaves takes the neighbours along; half of it is linear in the rows' sums, and has no such waves."""
 
     @classmethod
-    def of(cls, D1: Tensor, D2: Tensor, prior: Tensor | None, pull: Tensor | None) -> Neighbourhoods:
+    def of(
+        cls, D1: Tensor, D2: Tensor, prior: Tensor | None = None, pull: Tensor | None = None, even: bool = False
+    ) -> Neighbourhoods:
         smaller = min(len(D1), len(D2))
-        counts = sorted({min(smaller, max(2, round(smaller * share))) for share in NEIGHBOURS})
-        S1, S2 = shared_neighbours(D1, counts), shared_neighbours(D2, counts)
-        middle = (S1.mean() + S2.mean()) / 2
+        S1, S2 = (shared_neighbours(D, _counts(len(D) if even else smaller, smaller)) for D in (D1, D2))
         unit = ((S1.var(correction=0) + S2.var(correction=0)) / 2).sqrt().clamp_min(1e-6)  # 0: all are alike
-        return cls(((S1 - middle) / unit).float(), ((S2 - middle) / unit).float(), prior, pull)
+        return cls((S1 / unit).float(), (S2 / unit).float(), prior, pull, even)
+
+    @property
+    def size(self) -> int:
+        return min(len(self.S1), len(self.S2))
+
+    @cached_property
+    def critical(self) -> float:
+        return self.size * (len(self.S1) * len(self.S2)) ** 0.5 / (2 * self._strongest())
+
+    def slack(self) -> Slack:
+        return Slack(len(self.S1), len(self.S2), reject=False, even=self.even)
 
     def support(self, P: Float[Tensor, "runs m n"]) -> Float[Tensor, "runs m n"]:
         """Minus the derivative of the energy (halved): what each placement would save, given the others."""
         rows, columns = P.sum(-1, keepdim=True), P.sum(-2, keepdim=True)
-        mismatch = self.S1**2 @ rows + columns @ self.S2**2 - 2 * self.S1 @ P @ self.S2
-        return -mismatch / self.size + (0 if self.prior is None else 2 * self.prior)
+        mismatch = self.S1**2 @ rows + columns @ self.S2**2
+        return (2 * self.S1 @ P @ self.S2 - (1 - 2 * self.cut) * mismatch) / self.size - self._linear
+
+    def mismatch(self, P: Float[Tensor, "m n"]) -> Float[Tensor, "m n"]:
+        """Of each pair with all that are placed."""
+        rows, columns = P.sum(-1, keepdim=True), P.sum(-2, keepdim=True)
+        return (self.S1**2 @ rows + columns @ self.S2**2 - 2 * self.S1 @ P @ self.S2) / self.size
+
+    def unlike(self, P: Float[Tensor, "m n"]) -> float:
+        """The mismatch of a pair that has nothing to do with each other."""
+        each = (self.S1**2).mean() + (self.S2**2).mean() - 2 * self.S1.mean() * self.S2.mean()
+        return float(P.sum() * each / self.size) + 1e-9
+
+    def agreement(self, P: Float[Tensor, "m n"]) -> float:
+        """Correlation of the one structure with the other over all pairs of pairs, less the share that is cut, either way."""
+        rows, columns, mass = P.sum(-1), P.sum(-2), P.sum() ** 2
+        means, squares, cut = zip(*map(_moments, (rows, columns), (self.S1, self.S2), self._shares), strict=True)
+        together = float((P * (self.S1 @ P @ self.S2)).sum() / mass) - means[0] * means[1]
+        spreads = [max(square - mean**2, 1e-6) ** 0.5 for square, mean in zip(squares, means, strict=True)]
+        return together / (spreads[0] * spreads[1]) - 2 * sum(cut)
+
+    def energy(self, P: Tensor, support: Tensor) -> Float[Tensor, "runs"]:
+        """Per item."""
+        return -(P * (support - self._linear)).sum((-1, -2)) / 2 / self.size
 
     def free_energy(self, P: Tensor, support: Tensor, beta: float) -> Float[Tensor, "runs"]:
         """Negative free energy per item: large is good."""
-        linear = 0 if self.prior is None else (P * self.prior).sum((-1, -2))
-        gain = beta * ((P * support).sum((-1, -2)) / 2 + linear)
         pulled = 0 if self.pull is None else (P * self.pull).sum((-1, -2))
-        return (gain + pulled - (P * P.clamp_min(1e-12).log()).sum((-1, -2))) / self.size
+        entropy = -(P * P.clamp_min(1e-12).log()).sum((-1, -2))
+        return (pulled + entropy) / self.size - beta * self.energy(P, support)
 
     def anneal(
         self, P: Tensor, betas: tuple[float, ...], watch: Watch, stage: str, steps: int = 3
     ) -> tuple[Tensor, Tensor, Float[Tensor, "runs"]]:
         """P, the support it gives and the free energy after this ladder of temperatures."""
-        project, support, beta = Slack(*P.shape[-2:], reject=False), self.support(P), betas[0]
+        project, support, beta = self.slack(), self.support(P), betas[0]
         for beta in (b * self.critical for b in betas):
             for _ in range(steps):
                 support = self.support(P)
                 P = project(self.pulled(beta * support))
-            energies = (P * support).sum((-1, -2)) / 2 / self.size
+            energies = self.energy(P, support)
             entropy = -(P * P.clamp_min(1e-12).log()).sum((-1, -2)) / self.size
-            best = int((beta * energies + entropy).argmax())
-            told = {"beta": beta, "energy": -float(energies[best]), "entropy": float(entropy[best])}
+            best = int((entropy - beta * energies).argmax())
+            told = {"beta": beta, "energy": float(energies[best]), "entropy": float(entropy[best])}
             if not watch(stage=stage, **told, soft=P[best].clone):
                 break
         return P, support, self.free_energy(P, support, beta)
 
     def pulled(self, scores: Tensor) -> Tensor:
         return scores if self.pull is None else scores + self.pull
+
+    @property
+    def _shares(self) -> tuple[float, float]:
+        """How much of an item of A, and of B, there is to be matched."""
+        m, n = len(self.S1), len(self.S2)
+        return (min(1.0, n / m), min(1.0, m / n)) if self.even else (1.0, 1.0)
+
+    @cached_property
+    def _linear(self) -> Tensor:
+        """What a placement costs whoever else is placed."""
+        first, second = (share * (S**2).sum(1) for share, S in zip(self._shares, (self.S1, self.S2), strict=True))
+        prior = 0 if self.prior is None else 2 * self.prior
+        return self.cut * (first[:, None] + second) / self.size - prior
 
     def _strongest(self) -> float:
         """Largest singular value of P -> S1 P S2 on what leaves rows and columns alone, by power iteration."""
@@ -111,34 +168,60 @@ class Neighbourhoods:
         return length
 
 
+def _moments(masses: Tensor, S: Tensor, share: float) -> tuple[float, float, float]:
+    """Mean and mean square of the structure among those that take part, and which share of its squares leads to others."""
+    total, among = masses.sum() ** 2, masses @ S**2 @ masses
+    cut = 1 - among / (share * masses @ (S**2).sum(1)).clamp_min(1e-9)
+    return float(masses @ S @ masses / total), float(among / total), float(cut)
+
+
+def _counts(count: int, smaller: int) -> list[int]:
+    """Neighbours in a set of ``count`` that stand for the same shares of it as in a set of ``smaller``."""
+    few = sorted({min(smaller, max(2, round(smaller * share))) for share in NEIGHBOURS})
+    return [min(count, round(k * count / smaller)) for k in few]
+
+
 def match_neighbourhoods(
     D1: Float[Tensor, "m m"],
     D2: Float[Tensor, "n n"],
     asked: Asked,
     temperatures: Temperatures | None = None,
 ) -> Found:
-    """Align groups from many starts, take the best few to the items, sharpen the one with the lowest free energy."""
+    """The better of two readings: a part is missing in the smaller set, or it is a sample of the same."""
     t, (prior, pull, reject, generator, watch) = temperatures or Temperatures(), asked
-    problem = Neighbourhoods.of(D1, D2, prior, pull)
+    readings = [
+        Neighbourhoods.of(D1, D2, prior, pull, even) for even in ((False, True) if len(D1) != len(D2) else (False,))
+    ]
+    aligned = [(problem, _aligned(problem, generator, watch, t)) for problem in readings]
+    problem, P = max(aligned, key=lambda found: found[0].agreement(found[1]))
+    problem = replace(problem, cut=0.5)
+    P, support, _ = problem.anneal(P[None], t.sharp, watch, "neighbourhoods")
+    beta, compared = t.soft * problem.critical, (problem.S1, problem.S2)
+    if reject is None:
+        soft = problem.slack()(problem.pulled(beta * support), iterations=30)
+        return Found(support[0], soft[0], None, True, compared)
+    unit = problem.unlike(P[0])
+    support = 1 - problem.mismatch(P[0]) / unit
+    price = torch.tensor([beta * unit * reject / 2])
+    soft = Slack(*support.shape, reject=True)(problem.pulled(beta * unit * support)[None], price, iterations=30)
+    return Found(support, soft[0], reject / 2, True, compared)
+
+
+def _aligned(problem: Neighbourhoods, generator: torch.Generator, watch: Watch, t: Temperatures) -> Tensor:
+    """Groups from many starts, the best few taken to the items; P with the lowest free energy."""
     P, _, value = problem.anneal(_starts(problem, generator, watch, t), t.choice, watch, "choice")
-    P, support, _ = problem.anneal(P[value.argmax()][None], t.sharp, watch, "neighbourhoods")
-    # the mismatch of a pair that has nothing to do with each other
-    unit = float((problem.S1**2).sum() / len(D1) + (problem.S2**2).sum() / len(D2)) / problem.size + 1e-9
-    beta, (m, n) = t.soft * problem.critical, P.shape[-2:]
-    price = None if reject is None else torch.tensor([beta * unit * (reject - 1) / 2])
-    soft = Slack(m, n, reject=reject is not None)(problem.pulled(beta * support), price, iterations=30)
-    return Found(1 + support[0] / unit, soft[0], None if reject is None else reject / 2, True, (problem.S1, problem.S2))
+    return P[value.argmax()]
 
 
 def _starts(problem: Neighbourhoods, generator: torch.Generator, watch: Watch, t: Temperatures) -> Tensor:
     """The best different alignments of groups, as soft permutations of items; and what is known beforehand, as one more."""
     M1, M2, size = coarse(problem.S1, problem.S2)
-    few = Neighbourhoods(M1 @ problem.S1 @ M1.T, M2 @ problem.S2 @ M2.T, None, None)
-    P = Slack(len(M1), len(M2), reject=False)(rotations(few.S1, few.S2, RUNS, generator))
+    few = Neighbourhoods(M1 @ problem.S1 @ M1.T, M2 @ problem.S2 @ M2.T, even=problem.even)
+    P = few.slack()(rotations(few.S1, few.S2, RUNS, generator))
     P, _, value = few.anneal(P, t.groups, watch, "groups")
     starts = size * (M1.T @ P[distinct(P, value, STARTS)] @ M2)
     known = problem.pull if problem.pull is not None else problem.prior
     if known is None:
         return starts
-    seeded = Slack(*known.shape, reject=False)(problem.pulled(torch.zeros_like(known))[None])
+    seeded = problem.slack()(problem.pulled(torch.zeros_like(known))[None])
     return torch.cat([starts, seeded])

@@ -19,14 +19,15 @@ NEVER = -1e4
 class Slack:
     """P of scores (runs x m x n); the potentials of the last call are the start of the next.
 
-    Without ``reject`` the smaller set has places for all and only the surplus of the larger is left out.
+    Without ``reject`` the smaller set has places for all and only the surplus of the larger is left out; ``even``, everyone of
+    the larger set by the same share.
     """
 
-    def __init__(self, m: int, n: int, reject: bool) -> None:
-        items, positions = (m, n) if reject else (max(m - n, 0), max(n - m, 0))
+    def __init__(self, m: int, n: int, reject: bool, even: bool = False) -> None:
+        items, positions = (m, n) if reject else (0, 0) if even else (max(m - n, 0), max(n - m, 0))
         self.corner = 0.0 if reject else NEVER
-        self.rows = _totals(m, positions).unsqueeze(-1)
-        self.columns = _totals(n, items).unsqueeze(-2)
+        self.rows = _totals(m, positions, min(1.0, n / m) if even else 1.0).unsqueeze(-1)
+        self.columns = _totals(n, items, min(1.0, m / n) if even else 1.0).unsqueeze(-2)
         self.f, self.g = torch.zeros_like(self.rows), torch.zeros_like(self.columns)
 
     def __call__(
@@ -48,11 +49,7 @@ class Slack:
         self.f, self.g = f + u.clamp_min(1e-30).log(), g + v.clamp_min(1e-30).log()
         return (u * K * v)[:, :m, :n]
 
-    def keep(self, runs: Tensor) -> None:
-        """Go on with these runs only."""
-        self.f, self.g = self.f[runs], self.g[runs]
 
-
-def _totals(count: int, slack: int) -> Tensor:
+def _totals(count: int, slack: int, each: float) -> Tensor:
     """Logarithms of the totals of ``count`` rows and of the extra one."""
-    return torch.cat([torch.zeros(count), torch.tensor([math.log(slack) if slack else 2 * NEVER])])
+    return torch.cat([torch.full((count,), math.log(each)), torch.tensor([math.log(slack) if slack else 2 * NEVER])])
