@@ -214,11 +214,11 @@ def test_a_part_that_is_missing_is_left_out_as_a_whole():
 
 
 def test_a_sample_is_matched_with_all_of_its_parts():
-    A, B, branch = branches(6, n=120)
-    some = np.random.default_rng(0).permutation(120)[:72]
+    A, B, branch = branches(6)
+    some = np.random.default_rng(0).permutation(150)[:90]
     found = us.match(A, B[some])
     assert (branch[found.pairs[:, 0]] == branch[some][found.pairs[:, 1]]).mean() > 0.85
-    assert torch.allclose(found.soft.sum(1), torch.full((120,), 0.6), atol=0.05)
+    assert torch.allclose(found.soft.sum(1), torch.full((150,), 0.6), atol=0.05)
 
 
 def test_ties_count_in_part_and_groups_are_of_equal_size():
