@@ -9,9 +9,10 @@ import { Explain } from "./explain.js";
 
 const PICTURES = ["png", "jpg", "jpeg", "webp", "bmp", "tif", "tiff", "gif", "ppm", "pgm"];
 const TABLES = ["csv", "tsv", "txt", "tsp", "atsp"];
-const seed = () => number("seed", "Seed", { value: 0, min: 0, max: 2 ** 31, step: 1, omit: 0 });
-const limit = () => number("time_limit", "Seconds at most", { min: 0.1, max: 3600, placeholder: "as long as it takes" });
-const polish = () => check("polish", "Local search afterwards");
+const minor = (field) => ({ ...field, minor: true });  // what one seldom sets stands below the buttons
+const seed = () => minor(number("seed", "Seed", { value: 0, min: 0, max: 2 ** 31, step: 1, omit: 0 }));
+const limit = () => minor(number("time_limit", "Seconds at most", { min: 0.1, max: 3600, placeholder: "as long as it takes" }));
+const polish = () => minor(check("polish", "Local search afterwards"));
 
 // A photo is cut here; a pile of tiles is taken as it comes.
 const photo = (across, down, turned = false) => ({ grid: [across, down], shuffle: true, turned, foreign: false, several: false, anchors: 0 });
@@ -33,7 +34,7 @@ const PAGES = {
     takes: PICTURES, several: true, what: "a picture, or all tiles of one or more", view: new PuzzleView(), settle: puzzleRules,
     examples: { coffee: photo(12, 9), boats: photo(12, 9), alps: photo(12, 9), turned: photo(8, 6, true), [PILES[0]]: pile({ foreign: true }), [PILES[1]]: pile({ several: true }) },
     fields: [grid("grid", 12, 9), check("shuffle", "Cut and shuffle it first", true), check("turned", "Tiles are turned as well"), check("foreign", "Tiles of other pictures may be among them"), check("several", "Several pictures in one pile"),
-      number("anchors", "Tiles whose place is given away", { value: 0, min: 0, max: 1000, step: 1, omit: 0 }), polish(), seed(), limit()],
+      minor(number("anchors", "Tiles whose place is given away", { value: 0, min: 0, max: 1000, step: 1, omit: 0 })), polish(), seed(), limit()],
   })],
   strips: ["Strips", (root) => new Workbench(root, {
     task: "strips", title: "Strips", lead: "A page went through the shredder. Scans of the strips, one picture each, are put side by side again by the shape of their edges and the print beside them.",
@@ -102,6 +103,9 @@ document.getElementById("theme").addEventListener("click", () => {
   try { localStorage.setItem("theme", root.dataset.theme); } catch { /* private window */ }
   dispatchEvent(new Event("resize"));
 });
-addEventListener("hashchange", open);
+addEventListener("hashchange", () => { open(); document.getElementById("main").focus({ preventScroll: true }); });
+// a file that is dropped beside the field for it is meant for the page, and not to be opened in its place
+addEventListener("dragover", (event) => event.preventDefault());
+addEventListener("drop", (event) => { event.preventDefault(); current?.take?.([...event.dataTransfer.files]); });
 connect();
 open();

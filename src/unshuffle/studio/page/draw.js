@@ -113,6 +113,6 @@ export function chart(canvas, lines, ratio = 0.6, mark = null, unit = "") {
   context.font = "10.5px system-ui, sans-serif";
   const write = (text, fill, side, base) => { context.fillStyle = fill; context.textAlign = side; context.fillText(text, side === "left" ? 5 : side === "right" ? width - 5 : width / 2, base); };
   for (const [side, [fill, low, high]] of scales) { write(short(high), fill, side, 13); write(short(low), fill, side, height - 4); }
-  write(`${+first.toPrecision(2)} – ${+last.toPrecision(3)} ${unit}`, colour("--soft"), "center", height - 4);
+  write((width > 190 ? `${+first.toPrecision(2)} – ` : "") + `${+last.toPrecision(3)} ${unit}`, colour("--soft"), "center", height - 4);
   context.textAlign = "left";
 }

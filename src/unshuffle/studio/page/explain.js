@@ -36,17 +36,19 @@ export class Explain {
     this.bars.classList.add("wide");
     this.numbers = el("dl", { class: "numbers", id: "explain-numbers" });
     this.status = el("p", { class: "status", role: "status", "aria-live": "polite" });
-    const part = (title, words, canvas) => el("section", { class: "card" }, el("h2", {}, title), canvas, el("p", { class: "words" }, words));
+    const words = ["What a network says, or what a solver feels: bright is good.",
+      "How sharp each entry is made. One number for all, unless a local boost makes it warmer where rows and columns are undecided.",
+      "P = Sinkhorn(β · (scores + noise)): exponentials, then rows and columns take turns to be divided by their sums. The margins show how undecided each row and column is."];
+    const parts = [["1  Scores", this.scores], ["2  Field of β", this.field], ["3  Soft permutation", this.P]];
+    const part = ([title, canvas], k) => el("section", { class: "card" }, el("h2", {}, title), canvas, el("p", { class: "words wide-only" }, words[k]));
     root.replaceChildren(el("h1", {}, "How it works"), el("p", { class: "lead" }, "Twelve shades have lost their order. Seven of them are easy to tell apart; five greys in the middle are not. Scores say how well each would stand at each position. Move the sliders and watch scores become a soft permutation: a table in which every row and every column sums to one."),
-      el("div", { class: "two" },
+      el("div", { class: "two explain" },
         el("section", { class: "card stack", "aria-label": "Sliders" }, this.beta.node, el("label", { class: "check" }, this.byEntropy, "Find β for a target entropy"), this.entropy.node, this.noise.node,
           el("button", { type: "button", onclick: () => { this.seed += 1; this.ask(); } }, "Draw new noise"), this.iterations.node, this.boost.node, this.numbers, this.status),
-        el("div", { class: "stack" },
-          el("div", { class: "three" },
-            part("1  Scores", "What a network says, or what a solver feels: bright is good.", this.scores),
-            part("2  Field of β", "How sharp each entry is made. One number for all, unless a local boost makes it warmer where rows and columns are undecided.", this.field),
-            part("3  Soft permutation", "P = Sinkhorn(β · (scores + noise)): exponentials, then rows and columns take turns to be divided by their sums. The margins show how undecided each row and column is.", this.P)),
-          el("section", { class: "card" }, el("h2", {}, "4  Reorder"), this.bars, el("p", { class: "words" }, "Top: the shades as they come. Middle: blended by P, which has a gradient and can be trained through. Bottom: the order read off at the end.")))));
+        el("div", { class: "stack pictures" },
+          el("div", { class: "three" }, ...parts.map(part)),
+          el("section", { class: "card" }, el("h2", {}, "4  Reorder"), this.bars, el("p", { class: "words" }, "Top: the shades as they come. Middle: blended by P, which has a gradient and can be trained through. Bottom: the order read off at the end."))),
+        el("section", { class: "card stack narrow-only" }, ...words.map((text, k) => el("p", { class: "words" }, `${k + 1}. ${text}`)))));
   }
 
   ask() {
@@ -56,6 +58,7 @@ export class Explain {
 
   async next() {
     this.asking = true;
+    if (!this.now) this.status.textContent = "Loading the operator …";
     while (this.wanted) {
       this.wanted = false;
       const given = { beta: 10 ** this.beta.value(), noise: this.noise.value(), iterations: this.iterations.value(), boost: this.boost.value(), seed: this.seed };

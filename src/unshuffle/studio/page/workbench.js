@@ -50,9 +50,10 @@ export class Workbench extends Run {
     const controls = el("section", { class: "card stack controls", "aria-label": "Settings" },
       takes ? this.dropZone(takes) : null,
       this.chips.length ? el("div", {}, el("h2", {}, "Or an example"), el("div", { class: "row" }, this.chips)) : null,
-      ...this.fields.map((field) => field.build()),
+      ...this.fields.filter((field) => !field.minor).map((field) => field.build()),
       el("div", { class: "buttons" }, this.startButton, this.pauseButton, this.stopButton),
-      el("label", { class: "check" }, this.sure, "Show how sure it is"));
+      el("label", { class: "check" }, this.sure, "Show how sure it is"),
+      el("div", { class: "stack minor" }, ...this.fields.filter((field) => field.minor).map((field) => field.build())));
     root.replaceChildren(el("h1", {}, title), el("p", { class: "lead" }, lead),
       el("div", { class: "bench" }, controls,
         el("div", { class: "stack middle" },
@@ -80,7 +81,7 @@ export class Workbench extends Run {
     const zone = el("label", { class: "drop" }, input, this.chosen, this.what || takes.slice(0, 5).join(", "));
     zone.addEventListener("dragover", (event) => { event.preventDefault(); zone.classList.add("over"); });
     zone.addEventListener("dragleave", () => zone.classList.remove("over"));
-    zone.addEventListener("drop", (event) => { event.preventDefault(); zone.classList.remove("over"); this.take([...event.dataTransfer.files]); });
+    zone.addEventListener("drop", (event) => { event.preventDefault(); event.stopPropagation(); zone.classList.remove("over"); this.take([...event.dataTransfer.files]); });
     return zone;
   }
 
@@ -197,6 +198,7 @@ export class Workbench extends Run {
     matrix(this.soft, now?.soft);
     this.timeline.max = String(Math.max(0, this.frames.length - 1));
     this.timeline.value = String(this.at);
+    this.timeline.setAttribute("aria-valuetext", now ? `${now.stage}, ${now.seconds?.toFixed(1) ?? 0} seconds` : "nothing yet");
     this.timeline.disabled = this.frames.length < 2;
     chart(this.chart, this.lines(), 0.68, now?.seconds ?? null, "s");
     this.list(now);
