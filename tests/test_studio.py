@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import glob
 import io
 import json
+import multiprocessing
 import os
 import re
 import shlex
@@ -31,7 +33,7 @@ if not sys.platform.startswith("linux"):
     pytest.skip("processes are looked up in /proc", allow_module_level=True)
 
 from studio_client import Page, Server, children, eventually
-from unshuffle.studio import child, examples, explain
+from unshuffle.studio import child, examples, explain, pages
 from unshuffle.studio.scenes import Puzzle
 from unshuffle.studio.server import LARGEST, bound, static
 from unshuffle.studio.tasks import TASKS
@@ -321,22 +323,62 @@ def test_a_new_job_of_a_page_takes_the_place_of_the_old_one(page):
     assert page.say(first, say="stop") == 400
 
 
-def test_jobs_of_two_pages_wait_for_each_other_if_there_are_more_than_cores(server):
-    from unshuffle.studio.pages import AT_ONCE
+class Deaf(pages.Pages):
+    """Processes that never answer; how many there were, and what the last was told."""
 
-    pages = [Page(server) for _ in range(AT_ONCE + 1)]
+    started = 0
+
+    def _new_process(self, page):
+        class Process:
+            kill = join = close = staticmethod(lambda *_: None)
+            is_alive = staticmethod(lambda: True)
+
+        self.started += 1
+        page.pipe, self.other = multiprocessing.Pipe()
+        page.process = Process()
+
+
+@pytest.mark.parametrize("how", ["stop", "another job"])
+def test_a_process_that_does_not_hear_is_ended(how, monkeypatch):
+    monkeypatch.setattr(pages, "SILENCE", 0.2)
+    monkeypatch.setattr(pages, "UNHEARD", 0.1)
+
+    async def scene():
+        deaf = Deaf()
+        page = deaf.of(str(uuid.uuid4()))
+        first = deaf.start(page, {"task": "learn"})
+        assert page.running
+        if how == "stop":
+            deaf.say(page, first, {"say": "stop"})
+            await asyncio.sleep(0.15)
+            assert page.running, "it may still answer"
+            await asyncio.sleep(0.15)
+            assert not page.running
+            assert "could not be stopped" in page.events[-1]["sentence"]
+        else:
+            second = deaf.start(page, {"task": "learn"})
+            await asyncio.sleep(0.2)
+            assert deaf.started == 2
+            assert json.loads(deaf.other.recv_bytes())["job"] == second
+        deaf.close()
+
+    asyncio.run(scene())
+
+
+def test_jobs_of_two_pages_wait_for_each_other_if_there_are_more_than_cores(server):
+    opened = [Page(server) for _ in range(pages.AT_ONCE + 1)]
     try:
-        jobs = [one.start("tour", points=torch.rand(200, 2).tolist()) for one in pages]
-        assert pages[-1].until("waiting")[-1]["before"] == 1
-        for one, job in zip(pages[:-1], jobs, strict=False):
+        jobs = [one.start("tour", points=torch.rand(200, 2).tolist()) for one in opened]
+        assert opened[-1].until("waiting")[-1]["before"] == 1
+        for one, job in zip(opened[:-1], jobs, strict=False):
             one.until("frame")
             one.say(job, say="stop")
             one.until("done")
-        pages[-1].until("frame")
-        pages[-1].say(jobs[-1], say="stop")
-        assert sorted(pages[-1].until("done")[-1]["order"]) == list(range(200))
+        opened[-1].until("frame")
+        opened[-1].say(jobs[-1], say="stop")
+        assert sorted(opened[-1].until("done")[-1]["order"]) == list(range(200))
     finally:
-        for one in pages:
+        for one in opened:
             one.ask("leave")
             one.close()
 

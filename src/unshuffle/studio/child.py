@@ -226,7 +226,8 @@ class Job:
         again = True
         while again:
             inputs = task.inputs(names, "pieces")
-            spoken = [*task.command, *(self.asked.get("called") or inputs), *words]
+            called = [f"./{name}" if name.startswith("-") else name for name in self.asked.get("called") or inputs]
+            spoken = [*task.command, *called, *words]
             self.tell("command", text=command_line(spoken))
             said = self.run([*task.command, *inputs, *words, "--out", RESULTS])
             new = self.desk.moved()

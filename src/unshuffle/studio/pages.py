@@ -31,6 +31,8 @@ MOST_PAGES = 32
 MOST_FILES = 1000  # uploads of a page
 MOST_BYTES = 200_000_000  # of all uploads of a page
 GRACE = 3.0  # seconds without a listener after which a page is gone
+SILENCE = 30.0  # seconds in which nothing was heard of a job that was told to stop: it never will
+UNHEARD = 4.0  # seconds in which a process did not begin what was asked of it instead of what it did before
 KEPT = 400  # events that wait for a slow page; of more, frames are dropped
 ENDED = ("done", "failed")
 PREFIX = "unshuffle-studio-"
@@ -55,6 +57,10 @@ class Page:
     job: str | None = None
     """The job that runs, waits, or was the last."""
     running: bool = False
+    begun: bool = False
+    """Whether the process has taken up the job."""
+    heard: float = 0.0
+    """When something was last heard of it, by the clock of the loop."""
     listeners: int = 0
     gone: bool = False
     greeted: bool = False
@@ -159,9 +165,10 @@ class Pages:
         """A new job of this page instead of the one it has; runs when its turn comes."""
         job = self._checked(page, asked)
         self.queue = [(other, waiting) for other, waiting in self.queue if other is not page]
-        page.job = job["job"]
+        page.job, page.begun = job["job"], False
         if page.running:  # its process stops and takes the new job; it keeps its turn
             page.say(job)
+            asyncio.get_running_loop().call_later(UNHEARD, self._insist, page, job)
         else:
             self.queue.append((page, job))
             self._next()
@@ -225,10 +232,34 @@ class Pages:
                 page.note({"event": "failed", "job": job, "sentence": "Stopped before its turn came."})
             case "stop" | "pause" | "go on":
                 page.say({"say": what["say"]})
+                if what["say"] == "stop":
+                    page.heard = asyncio.get_running_loop().time()
+                    self._end_if_silent(page, job)
             case "points":
                 page.say({"say": "points", "points": points(what.get("points"))})
             case _:
                 raise BadInput("A job can be told to stop, to pause, to go on, or of new points.")
+
+    def _insist(self, page: Page, job: dict[str, Any]) -> None:
+        """A process that cannot be interrupted where it is (reading a table of a million rows) is ended for the sake of the new job."""
+        if page.running and page.job == job["job"] and not page.begun:
+            self._end_process(page)
+            page.running = True
+            self._new_process(page)
+            page.say(job)
+
+    def _end_if_silent(self, page: Page, job: str) -> None:
+        if not page.running or page.job != job:
+            return
+        loop = asyncio.get_running_loop()
+        left = page.heard + SILENCE - loop.time()
+        if left > 0:
+            loop.call_later(left + 0.01, self._end_if_silent, page, job)
+            return
+        words = "It could not be stopped in an orderly way and was ended; nothing is left of it."
+        page.note({"event": "failed", "job": job, "sentence": words})
+        self._end_process(page)
+        self._next()
 
     def _next(self) -> None:
         while self.queue and sum(page.running for page in self.pages.values()) < AT_ONCE:
@@ -270,6 +301,7 @@ class Pages:
     def _heard(self, page: Page, event: dict[str, Any]) -> None:
         if event["job"] != page.job:  # of a job that was replaced
             return
+        page.heard, page.begun = asyncio.get_running_loop().time(), True
         page.note(event)
         if event["event"] in ENDED:
             page.running = False
