@@ -17,10 +17,11 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 from rich.console import Console
@@ -157,6 +158,8 @@ def _guarded(function: Callable[..., None], debug: bool) -> Callable[..., None]:
             if "out" in kwargs:
                 kwargs["out"] = own_folder(signature, kwargs)
                 can_be_written(kwargs["out"])  # now, not after minutes of work
+            for name, group in groups.items():
+                kwargs[name] = type(group)(**{field.name: kwargs.pop(field.name) for field in fields(group)})
             function(*args, **kwargs)
         except BrokenPipeError:  # the reader of a pipe has seen enough; click ends quietly
             raise
@@ -170,10 +173,23 @@ def _guarded(function: Callable[..., None], debug: bool) -> Callable[..., None]:
             raise typer.Exit(INTERRUPTED) from None
 
     # typer reads real types, not the strings that `from __future__ import annotations` leaves
-    signature = inspect.signature(function, eval_str=True)
+    given = inspect.signature(function, eval_str=True)
+    groups = {name: p.default for name, p in given.parameters.items() if is_dataclass(p.default)}
+    signature = given.replace(parameters=[option for p in given.parameters.values() for option in _one_by_one(p)])
     vars(call)["__signature__"] = signature
     call.__annotations__ = {name: p.annotation for name, p in signature.parameters.items()}
     return call
+
+
+def _one_by_one(parameter: inspect.Parameter) -> list[inspect.Parameter]:
+    """A group of options as options, with what the group has as their defaults; any other parameter as it is."""
+    if not is_dataclass(group := parameter.default):
+        return [parameter]
+    kinds = get_type_hints(type(group), include_extras=True)
+    return [
+        parameter.replace(name=field.name, annotation=kinds[field.name], default=getattr(group, field.name))
+        for field in fields(group)
+    ]
 
 
 def own_folder(signature: inspect.Signature, given: dict[str, Any]) -> Path:

@@ -6,7 +6,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from .jigsaw import jigsaw
-from .options import Json, Out, Quiet, Seed
+from .options import Json, Out, Quiet, Seed, Usual
 
 
 def demo(out: Out = Path("unshuffle-demo"), seed: Seed = 0, json_: Json = False, quiet: Quiet = False) -> None:
@@ -18,4 +18,4 @@ def demo(out: Out = Path("unshuffle-demo"), seed: Seed = 0, json_: Json = False,
     Example: unshuffle demo --seed 3
     """
     with as_file(files("unshuffle") / "data" / "coffee.jpg") as photo:
-        jigsaw(photo, grid="16x12", shuffle=True, out=out, seed=seed, json_=json_, quiet=quiet)
+        jigsaw(photo, grid="16x12", shuffle=True, usual=Usual(out, seed, json_=json_, quiet=quiet))

@@ -10,7 +10,7 @@ import typer
 
 from ..files import write_together
 from .common import Clock, announce, json_text, png_of, progress, say, table_text, to_the_end
-from .options import Json, Out, Quiet, Seed, TimeLimit
+from .options import Usual
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,11 +35,7 @@ def hic(
     resolution: Annotated[
         int | None, typer.Option("--resolution", min=1, help="Base pairs of a bin; which one of an .mcool to use.")
     ] = None,
-    out: Out = Path("unshuffled/INPUT-hic"),
-    seed: Seed = 0,
-    time_limit: TimeLimit = None,
-    json_: Json = False,
-    quiet: Quiet = False,
+    usual: Usual = Usual(Path("unshuffled/INPUT-hic")),
 ) -> None:
     """Order bins or contigs of a genome by their contacts (Hi-C), turn contigs, tell chromosomes apart.
 
@@ -49,28 +45,27 @@ def hic(
 
     Examples: unshuffle hic contacts.npz --chromosomes 16; unshuffle hic assembly.mcool --resolution 10000
     """
-    clock = Clock(time_limit)
+    clock = Clock(usual.time_limit)
     from ..readers.contacts import read_contacts
     from ..tasks.hic import scaffold
 
-    silent = json_ or quiet
-    with progress("hic", silent, time_limit) as show:
+    with progress("hic", usual.silent, usual.time_limit) as show:
         show.stage("reading the contacts")
         contacts = read_contacts(file, contigs=contigs, resolution=resolution, apart=bins)
-        announce(f"{understood(contacts)}.", silent)
-        found = scaffold(contacts, chromosomes=chromosomes, seed=seed, time_limit=clock.left, callback=show)
+        announce(f"{understood(contacts)}.", usual.silent)
+        found = scaffold(contacts, chromosomes=chromosomes, seed=usual.seed, time_limit=clock.left, callback=show)
         with to_the_end():
             show.stage("drawing")
             picture = png_of(picture_of(found))
-            result = summary(file, found, seed) | clock.times()
+            result = summary(file, found, usual.seed) | clock.times()
             files: dict[Path, str | bytes] = {
-                out / "order.csv": table_text(listing(found)),
-                out / "scaffolds.agp": agp(found),
-                out / "before-after.png": picture,
-                out / "result.json": json_text(result),
+                usual.out / "order.csv": table_text(listing(found)),
+                usual.out / "scaffolds.agp": agp(found),
+                usual.out / "before-after.png": picture,
+                usual.out / "result.json": json_text(result),
             }
             write_together(files)
-    say(result, lines(result, found, clock, out), json_, quiet)
+    say(result, lines(result, found, clock, usual.out), usual.json_, usual.quiet)
 
 
 def understood(contacts: Contacts) -> str:

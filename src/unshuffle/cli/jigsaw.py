@@ -16,7 +16,7 @@ from ..errors import BadInput
 from ..files import write_together
 from .common import Clock, foresee, json_text, png_of, progress, say, table_text, to_the_end
 from .many import put_many_together, puzzles_in
-from .options import Json, Out, Polish, Quiet, Seed, TimeLimit
+from .options import Polish, Usual
 from .several import put_several_together
 
 if TYPE_CHECKING:
@@ -80,11 +80,7 @@ def jigsaw(
         str | None, typer.Option("--address", help="Of the Ray cluster (default: one is started here).")
     ] = None,
     polish: Polish = False,
-    out: Out = Path("unshuffled/INPUT-jigsaw"),
-    seed: Seed = 0,
-    time_limit: TimeLimit = None,
-    json_: Json = False,
-    quiet: Quiet = False,
+    usual: Usual = Usual(Path("unshuffled/INPUT-jigsaw")),
 ) -> None:
     """Put the tiles of a shuffled picture back in place.
 
@@ -101,7 +97,7 @@ def jigsaw(
     from ..tasks.jigsaw import as_float, foreseen, join, reassemble
     from ..tasks.piles import reassemble_pile
 
-    clock = Clock(time_limit)
+    clock = Clock(usual.time_limit)
     worn = parse_gap(gap)
     if anchors and not shuffle:
         raise BadInput("--anchors needs --shuffle: only then are true places known.")
@@ -113,8 +109,8 @@ def jigsaw(
         raise BadInput("--foreign is for tiles as they come: of a photo that is cut here all belong to it.")
     if puzzles := puzzles_in(photo, jobs is not None):
         options = {"grid": grid, "shuffle": shuffle, "anchors": anchors, "turned": turned, "foreign": foreign, "several": several}  # fmt: skip
-        options |= {"pad": pad, "gap": gap, "polish": polish, "seed": seed, "time_limit": time_limit}
-        put_many_together(puzzles, options, jobs, (executor, address), out, json_, quiet)
+        options |= {"pad": pad, "gap": gap, "polish": polish}
+        put_many_together(puzzles, options, jobs, (executor, address), usual)
         return
     if jobs is not None or executor != "local" or address is not None:
         raise BadInput(f"--jobs, --executor and --address are for a folder of puzzles, and {photo} is none.")
@@ -123,38 +119,43 @@ def jigsaw(
             raise BadInput(
                 "--several takes a folder of tiles and --turned, but no grid, shuffle, anchors, foreign or polish."
             )
-        put_several_together(photo, turned, worn, out, seed, time_limit, json_, quiet)
+        put_several_together(photo, turned, worn, usual)
         return
-    silent = quiet or json_
-    with progress("jigsaw", silent, time_limit) as show:
+    with progress("jigsaw", usual.silent, usual.time_limit) as show:
         show.stage("reading the tiles")
-        box = tiles_of(photo, grid, shuffle, pad, seed, turned, worn)
+        box = tiles_of(photo, grid, shuffle, pad, usual.seed, turned, worn)
         show.given(box)
-        foresee(*foreseen(box.tiles.shape, time_limit, turned), silent)
+        foresee(*foreseen(box.tiles.shape, usual.time_limit, turned), usual.silent)
         left = clock.before(drawing_seconds(box.tiles.size))
         pixels = as_float(box.tiles)
         worn = find_gap(pixels, turned) if worn is None else worn
-        options: dict[str, Any] = {"gap": worn, "seed": seed, "polish": polish, "time_limit": left, "callback": show}
+        options: dict[str, Any] = {
+            "gap": worn,
+            "seed": usual.seed,
+            "polish": polish,
+            "time_limit": left,
+            "callback": show,
+        }
         if box.grid is None or turned or foreign or len(pixels) != box.grid.n:
             solution, found = reassemble_pile(pixels, box.grid, turned=turned, foreign=foreign, **options)
         else:
             found = box.grid
-            solution = reassemble(pixels, found, allowed=known_places(box, found, anchors, seed), **options)
+            solution = reassemble(pixels, found, allowed=known_places(box, found, anchors, usual.seed), **options)
         with to_the_end():
             show.stage("drawing")
             with ThreadPoolExecutor(1) as beside:  # packing a large picture takes as long as drawing the other
                 whole = beside.submit(png, join(box.tiles, solution.best_order, found, solution.best_state))
-                pictures = {out / "before-after.png": png_of(picture_of(box, found, solution))}
-                pictures[out / "reassembled.png"] = whole.result()
+                pictures = {usual.out / "before-after.png": png_of(picture_of(box, found, solution))}
+                pictures[usual.out / "reassembled.png"] = whole.result()
             if others := left_out(box, solution):
-                pictures[out / "left-out.png"] = png(side_by_side(box.tiles[others], found.width))
-            result = summary(photo, box, found, solution, anchors, seed) | {"gap": worn} | clock.times()
+                pictures[usual.out / "left-out.png"] = png(side_by_side(box.tiles[others], found.width))
+            result = summary(photo, box, found, solution, anchors, usual.seed) | {"gap": worn} | clock.times()
             tables = {
-                out / "order.csv": table_text(places(box, found, solution)),
-                out / "result.json": json_text(result),
+                usual.out / "order.csv": table_text(places(box, found, solution)),
+                usual.out / "result.json": json_text(result),
             }
             write_together(pictures | tables)
-    say(result, lines(result, clock.words(), out), json_, quiet)
+    say(result, lines(result, clock.words(), usual.out), usual.json_, usual.quiet)
 
 
 def drawing_seconds(numbers: int) -> float:

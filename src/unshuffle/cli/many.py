@@ -17,6 +17,7 @@ from ..compute.processes import Processes
 from ..errors import BadInput
 from ..files import write_together
 from .common import errors, harmless, json_text, one_of, sentence, table_text
+from .options import Usual
 
 COLUMNS = ("puzzle", "status", "grid", "tiles", "left out", "confidence", "in place", "neighbours", "seconds", "error")
 
@@ -66,14 +67,15 @@ def puzzles_in(folder: Path, many: bool) -> dict[str, Path]:
 
 
 def put_many_together(
-    puzzles: dict[str, Path], options: dict[str, Any], jobs: int | None, on: tuple[str, str | None], out: Path, json_: bool, quiet: bool
-) -> None:  # fmt: skip
-    """Each into its own folder in ``out``; those that are there, made with the same options, are not computed again."""
+    puzzles: dict[str, Path], options: dict[str, Any], jobs: int | None, on: tuple[str, str | None], usual: Usual
+) -> None:
+    """Each into its own folder; those that are there, made with the same options, are not computed again."""
     one_of("--executor", on[0], ("local", "ray"))
+    options, out = options | {"seed": usual.seed, "time_limit": usual.time_limit}, usual.out
     asked = {name: value for name, value in options.items() if name != "time_limit"}
     results = {name: done for name, path in puzzles.items() if (done := done_before(path, out / name, asked))}
     missing = [Job(name, path, options) for name, path in puzzles.items() if name not in results]
-    with shown(len(puzzles), len(results), quiet or json_) as tell:
+    with shown(len(puzzles), len(results), usual.silent) as tell:
 
         def told(job: Job, found: dict[str, bytes] | str | BaseException) -> None:
             if isinstance(found, dict):
@@ -96,7 +98,7 @@ def put_many_together(
         finally:  # after Ctrl-C too
             summary = {name: results.get(name, {"status": "not done"}) for name in puzzles}
             write_together({out / "summary.csv": table_text(table(summary)), out / "summary.json": json_text({"puzzles": brief(summary)})})  # fmt: skip
-    finish(brief(summary), out, json_, quiet)
+    finish(brief(summary), out, usual.json_, usual.quiet)
 
 
 INTERRUPTED = "It was interrupted."
@@ -107,9 +109,10 @@ def put_one_together(job: Job) -> dict[str, bytes] | str:
     from .jigsaw import jigsaw
 
     with TemporaryDirectory() as folder:
-        out = Path(folder) / "output"
+        out, options = Path(folder) / "output", dict(job.options)
+        usual = Usual(out, options.pop("seed"), options.pop("time_limit"), quiet=True)
         try:
-            jigsaw(job.unpacked(Path(folder)), **job.options, out=out, quiet=True)
+            jigsaw(job.unpacked(Path(folder)), **options, usual=usual)
         except (BadInput, OSError, MemoryError) as error:
             return sentence(error)
         except typer.Exit:

@@ -10,7 +10,7 @@ import typer
 
 from ..files import write_together
 from .common import Clock, announce, json_text, png_of, progress, say, table_text, to_the_end
-from .options import Json, Out, Quiet, Seed, TimeLimit
+from .options import Usual
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,11 +30,7 @@ def markers(
         ),
     ] = None,
     transposed: Annotated[bool, typer.Option("--transposed", help="Rows are markers, columns individuals.")] = False,
-    out: Out = Path("unshuffled/INPUT-markers"),
-    seed: Seed = 0,
-    time_limit: TimeLimit = None,
-    json_: Json = False,
-    quiet: Quiet = False,
+    usual: Usual = Usual(Path("unshuffled/INPUT-markers")),
 ) -> None:
     """Put genetic markers into linkage groups and in order, with map distances.
 
@@ -44,27 +40,26 @@ def markers(
 
     Example: unshuffle markers cross_geno.csv
     """
-    clock = Clock(time_limit)
+    clock = Clock(usual.time_limit)
     from ..readers.genotypes import read_genotypes
     from ..tasks.markers import linkage_map
 
-    silent = json_ or quiet
-    with progress("markers", silent, time_limit) as show:
+    with progress("markers", usual.silent, usual.time_limit) as show:
         show.stage("reading the genotypes")
         read = read_genotypes(file, transposed)
-        announce(f"{understood(read)}.", silent)
-        found = linkage_map(read, lod=lod, seed=seed, time_limit=clock.left, callback=show)
+        announce(f"{understood(read)}.", usual.silent)
+        found = linkage_map(read, lod=lod, seed=usual.seed, time_limit=clock.left, callback=show)
         with to_the_end():
             show.stage("drawing")
             picture = png_of(picture_of(read, found))
-            result = summary(file, read, found, seed) | clock.times()
+            result = summary(file, read, found, usual.seed) | clock.times()
             files: dict[Path, str | bytes] = {
-                out / "map.csv": table_text(listing(read, found)),
-                out / "map.png": picture,
-                out / "result.json": json_text(result),
+                usual.out / "map.csv": table_text(listing(read, found)),
+                usual.out / "map.png": picture,
+                usual.out / "result.json": json_text(result),
             }
             write_together(files)
-    say(result, lines(result, clock, out), json_, quiet)
+    say(result, lines(result, clock, usual.out), usual.json_, usual.quiet)
 
 
 def understood(read: Genotypes) -> str:

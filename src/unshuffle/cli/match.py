@@ -10,7 +10,7 @@ import typer
 from ..errors import BadInput
 from ..files import write_together
 from .common import announce, json_text, png_of, progress, say, table_text, to_the_end
-from .options import Drop, Json, Out, Quiet, Seed, TimeLimit
+from .options import Drop, Usual
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,11 +37,7 @@ def match(
         float | None, typer.Option("--reject", help="Share of structure that must agree for a pair, between 0 and 1.")
     ] = None,
     drop: Drop = None,
-    out: Out = Path("unshuffled/INPUT-match"),
-    seed: Seed = 0,
-    time_limit: TimeLimit = None,
-    json_: Json = False,
-    quiet: Quiet = False,
+    usual: Usual = Usual(Path("unshuffled/INPUT-match")),
 ) -> None:
     """Match the rows of two tables by what each table knows of its own rows.
 
@@ -54,10 +50,10 @@ def match(
     from ..solve.match.front import match as find
 
     first, second = (read_table(path, _present(path, tuple(drop or ()), (a, b))) for path in (a, b))
-    announce(f"{understood(first, 'A')}; {understood(second, 'B')}.", json_ or quiet)
+    announce(f"{understood(first, 'A')}; {understood(second, 'B')}.", usual.silent)
     scores = None if prior is None else read_table(prior).values
     known = None if anchors is None else read_anchors(anchors, first, second)
-    with progress("match", quiet or json_) as show:
+    with progress("match", usual.silent) as show:
         show.given((first, second))
         found = find(
             first.values,
@@ -66,21 +62,21 @@ def match(
             reject=reject,
             prior=scores,
             anchors=known,
-            seed=seed,
-            time_limit=time_limit,
+            seed=usual.seed,
+            time_limit=usual.time_limit,
             callback=show,
         )
         with to_the_end():
             show.stage("drawing")
-            result = summary((a, b), (first, second), found, seed)
+            result = summary((a, b), (first, second), found, usual.seed)
             files: dict[Path, str | bytes] = {
-                out / "pairs.csv": table_text([("A", "B", "confidence"), *_listed(found, first, second)]),
-                out / "left-out.csv": table_text([("set", "row"), *_left_out(result)]),
-                out / "pairs.png": png_of(picture_of((first, second), found, distances)),
-                out / "result.json": json_text(result),
+                usual.out / "pairs.csv": table_text([("A", "B", "confidence"), *_listed(found, first, second)]),
+                usual.out / "left-out.csv": table_text([("set", "row"), *_left_out(result)]),
+                usual.out / "pairs.png": png_of(picture_of((first, second), found, distances)),
+                usual.out / "result.json": json_text(result),
             }
             write_together(files)
-    say(result, lines(result, out), json_, quiet)
+    say(result, lines(result, usual.out), usual.json_, usual.quiet)
 
 
 def _present(path: Path, drop: tuple[str, ...], both: tuple[Path, Path]) -> tuple[str, ...]:

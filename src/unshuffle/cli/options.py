@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -35,3 +36,20 @@ Alternatives = Annotated[
 TimeLimit = Annotated[
     float | None, typer.Option("--time-limit", min=0.0, help="Stop after so many seconds with the best so far.")
 ]
+
+
+@dataclass(frozen=True)
+class Usual:
+    """The options of every command that works for a while, declared once: a parameter of this type stands for all of them, and
+    its default says in which folder the results go."""
+
+    out: Out
+    seed: Seed = 0
+    time_limit: TimeLimit = None
+    json_: Json = False
+    quiet: Quiet = False
+
+    @property
+    def silent(self) -> bool:
+        """Nothing for a person to read."""
+        return self.json_ or self.quiet

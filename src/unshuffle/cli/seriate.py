@@ -11,7 +11,7 @@ from ..files import write_together
 from ..tasks.seriation import Criterion, Kind
 from .common import Clock, announce, foresee, json_text, png_of, progress, say, table_text, to_the_end
 from .labels import MOST_NAMES, name_ticks
-from .options import Alternatives, Drop, Json, Out, Polish, Quiet, Seed, TimeLimit, Use, names_of
+from .options import Alternatives, Drop, Polish, Use, Usual, names_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,11 +35,7 @@ def seriate(
     drop: Drop = None,
     polish: Polish = False,
     others: Alternatives = 0,
-    out: Out = Path("unshuffled/INPUT-seriate"),
-    seed: Seed = 0,
-    time_limit: TimeLimit = None,
-    json_: Json = False,
-    quiet: Quiet = False,
+    usual: Usual = Usual(Path("unshuffled/INPUT-seriate")),
 ) -> None:
     """Order the rows (and columns) of a table so that neighbours are alike.
 
@@ -53,9 +49,8 @@ def seriate(
     from ..readers.tables import read_table
     from ..tasks import seriation
 
-    clock = Clock(time_limit)
-    silent = json_ or quiet
-    with progress("seriate", silent, time_limit) as show:
+    clock = Clock(usual.time_limit)
+    with progress("seriate", usual.silent, usual.time_limit) as show:
         show.stage("reading the table")
         read = read_table(table, tuple(drop or ()), names_of(use))
         assumed = "" if kind else f" Taken as {seriation.ASSUMED[seriation.kind_of(read)]}."
@@ -63,11 +58,11 @@ def seriate(
         criterion = criterion or seriation.criterion_for(read, kind)
         apart = seriation.dissimilarity(read, kind)
         show.given((read, apart))
-        announce(f"{understood(read)}.{assumed}", silent)
-        foresee(*seriation.foreseen(len(apart), criterion, time_limit), silent)
+        announce(f"{understood(read)}.{assumed}", usual.silent)
+        foresee(*seriation.foreseen(len(apart), criterion, usual.time_limit), usual.silent)
         share = 0.7 if columns and kind is not Kind.dissimilarity else 1.0  # of the time; the rest is for the columns
         limit = None if clock.left is None else clock.left * share
-        options = {"seed": seed, "time_limit": limit, "callback": show, "polish": polish}
+        options = {"seed": usual.seed, "time_limit": limit, "callback": show, "polish": polish}
         found = seriation.seriate(apart, criterion, **options)
         across, sure = np.arange(len(read.columns)), np.zeros(len(read.columns))
         if kind is Kind.dissimilarity:
@@ -75,23 +70,23 @@ def seriate(
         elif columns:
             show.stage("ordering the columns")
             stopped = found.solution.status == "interrupted"
-            across, sure = seriation.column_order(read, kind, found.order, seed, 0.0 if stopped else clock.left)
+            across, sure = seriation.column_order(read, kind, found.order, usual.seed, 0.0 if stopped else clock.left)
         with to_the_end():
             show.stage("drawing")
             picture = png_of(picture_of(read, found, across))
-            result = summary(table, read, kind, found, seed, across if columns else None) | clock.times()
+            result = summary(table, read, kind, found, usual.seed, across if columns else None) | clock.times()
             if others:
                 rest = found.alternatives(others)
                 result["alternatives"] = [{"order": other.order.tolist(), "value": other.energy} for other in rest]
             rows = table_text(listing("row", read.rows, found.order, found.solution.confidence.numpy()))
-            files: dict[Path, str | bytes] = {out / "rows.csv": rows}
+            files: dict[Path, str | bytes] = {usual.out / "rows.csv": rows}
             if columns:
-                files[out / "columns.csv"] = table_text(listing("column", read.columns, across, sure))
-            files[out / "table.csv"] = table_text(ordered_table(read, found.order, across))
-            files[out / "before-after.png"] = picture
-            files[out / "result.json"] = json_text(result)
+                files[usual.out / "columns.csv"] = table_text(listing("column", read.columns, across, sure))
+            files[usual.out / "table.csv"] = table_text(ordered_table(read, found.order, across))
+            files[usual.out / "before-after.png"] = picture
+            files[usual.out / "result.json"] = json_text(result)
             write_together(files)
-    say(result, lines(result, clock, out), json_, quiet)
+    say(result, lines(result, clock, usual.out), usual.json_, usual.quiet)
 
 
 def understood(table: Table) -> str:

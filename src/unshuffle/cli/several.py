@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import BadInput
 from ..files import write_together
 from .common import Clock, foresee, json_text, png_of, progress, say, table_text, to_the_end
+from .options import Usual
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,9 +18,7 @@ if TYPE_CHECKING:
     from ..tasks.piles import Picture
 
 
-def put_several_together(
-    folder: Path, turned: bool, gap: int | None, out: Path, seed: int, time_limit: float | None, json_: bool, quiet: bool
-) -> None:  # fmt: skip
+def put_several_together(folder: Path, turned: bool, gap: int | None, usual: Usual) -> None:
     """Writes picture-1.png, picture-2.png, ..., pictures.png with all of them, order.csv and result.json."""
     from ..readers.pictures import png, read_tiles
     from ..tasks.gaps import find_gap
@@ -29,27 +28,31 @@ def put_several_together(
 
     if not folder.is_dir():
         raise BadInput(f"--several takes a folder of tiles, and {folder} is none.")
-    clock = Clock(time_limit)
-    silent = quiet or json_
-    with progress("jigsaw", silent, time_limit) as show:
+    clock = Clock(usual.time_limit)
+    with progress("jigsaw", usual.silent, usual.time_limit) as show:
         show.stage("reading the tiles")
         tiles, names = read_tiles(folder)
         show.given(Box(tiles, None, names, "", None))
-        foresee(*foreseen(tiles.shape, time_limit, turned), silent)
+        foresee(*foreseen(tiles.shape, usual.time_limit, turned), usual.silent)
         pixels = as_float(tiles)
         worn = find_gap(pixels, turned) if gap is None else gap
-        found = reassemble_several(pixels, turned=turned, gap=worn, seed=seed, time_limit=clock.left, callback=show)
+        found = reassemble_several(
+            pixels, turned=turned, gap=worn, seed=usual.seed, time_limit=clock.left, callback=show
+        )
         with to_the_end():
             show.stage("drawing")
             files = {
-                out / f"picture-{k}.png": png(join(tiles, one.solution.order, one.grid, one.solution.state))
+                usual.out / f"picture-{k}.png": png(join(tiles, one.solution.order, one.grid, one.solution.state))
                 for k, one in enumerate(found, 1)
             }
-            files[out / "pictures.png"] = png_of(overview(tiles, found))
-            result = summary(folder, len(tiles), found, seed) | {"gap": worn} | clock.times()
-            tables = {out / "order.csv": table_text(places(found, names)), out / "result.json": json_text(result)}
+            files[usual.out / "pictures.png"] = png_of(overview(tiles, found))
+            result = summary(folder, len(tiles), found, usual.seed) | {"gap": worn} | clock.times()
+            tables = {
+                usual.out / "order.csv": table_text(places(found, names)),
+                usual.out / "result.json": json_text(result),
+            }
             write_together(files | tables)
-    say(result, lines(result, clock.words(), out), json_, quiet)
+    say(result, lines(result, clock.words(), usual.out), usual.json_, usual.quiet)
 
 
 def summary(folder: Path, count: int, found: list[Picture], seed: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import typer
 
 from ..files import write_together
 from .common import Clock, json_text, progress, say, table_text, to_the_end
-from .options import Json, Out, Polish, Quiet, Seed, TimeLimit
+from .options import Polish, Usual
 
 if TYPE_CHECKING:
     from ..solve.solution import Solution
@@ -23,11 +23,7 @@ def strips(
         Path, typer.Argument(help="A folder with one picture per strip, upright, cut sides left and right.")
     ],
     polish: Polish = False,
-    out: Out = Path("unshuffled/INPUT-strips"),
-    seed: Seed = 0,
-    time_limit: TimeLimit = None,
-    json_: Json = False,
-    quiet: Quiet = False,
+    usual: Usual = Usual(Path("unshuffled/INPUT-strips")),
 ) -> None:
     """Put the strips of a shredded page back in order.
 
@@ -41,26 +37,25 @@ def strips(
     from ..readers.pictures import png
     from ..tasks.strips import paste, read_strips, reassemble_strips
 
-    clock = Clock(time_limit)
-    silent = quiet or json_
-    with progress("strips", silent, time_limit) as show:
+    clock = Clock(usual.time_limit)
+    with progress("strips", usual.silent, usual.time_limit) as show:
         show.stage("reading the strips")
         found = read_strips(folder)
         show.given(found)
-        solution = reassemble_strips(found, seed=seed, time_limit=clock.left, callback=show, polish=polish)
+        solution = reassemble_strips(found, seed=usual.seed, time_limit=clock.left, callback=show, polish=polish)
         with to_the_end():
             order = solution.best_order.tolist()
             show.stage("drawing")
             page = png(np.asarray(paste(found, order)))
-            result = summary(folder, found, solution, seed) | clock.times()
+            result = summary(folder, found, solution, usual.seed) | clock.times()
             write_together(
                 {
-                    out / "page.png": page,
-                    out / "order.csv": table_text(places(found, order, solution)),
-                    out / "result.json": json_text(result),
+                    usual.out / "page.png": page,
+                    usual.out / "order.csv": table_text(places(found, order, solution)),
+                    usual.out / "result.json": json_text(result),
                 }
             )
-    say(result, lines(result, clock.words(), out), json_, quiet)
+    say(result, lines(result, clock.words(), usual.out), usual.json_, usual.quiet)
 
 
 def places(found: list[Strip], order: list[int], solution: Solution) -> Iterator[tuple[object, ...]]:

@@ -12,7 +12,7 @@ from ..files import write_together
 from ..plots import draw_tour
 from .common import Clock, announce, foresee, harmless, json_text, png_of, progress, say, table_text, to_the_end
 from .labels import MOST_NAMES, name_points
-from .options import Alternatives, Drop, Json, Out, Polish, Quiet, Seed, TimeLimit, Use, names_of
+from .options import Alternatives, Drop, Polish, Use, Usual, names_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,11 +32,7 @@ def tour(
         int | None, typer.Option("--runs", min=1, help="Annealings at the same time; the best wins.")
     ] = None,
     others: Alternatives = 0,
-    out: Out = Path("unshuffled/INPUT-tour"),
-    seed: Seed = 0,
-    time_limit: TimeLimit = None,
-    json_: Json = False,
-    quiet: Quiet = False,
+    usual: Usual = Usual(Path("unshuffled/INPUT-tour")),
 ) -> None:
     """Find a short round trip through cities.
 
@@ -48,31 +44,30 @@ def tour(
     """
     from ..tasks.tour import foreseen, other_tours, read_cities, solve_tour, tour_text
 
-    clock = Clock(time_limit)
-    silent = json_ or quiet
-    with progress("tour", silent, time_limit) as show:
+    clock = Clock(usual.time_limit)
+    with progress("tour", usual.silent, usual.time_limit) as show:
         show.stage("reading the cities")
         cities = read_cities(file, names_of(use) or names_of(columns), drop or ())
-        announce(f"{cities.understood}.", silent)
+        announce(f"{cities.understood}.", usual.silent)
         show.given(cities)
-        foresee(*foreseen(cities.n, runs, time_limit), silent)
-        options = {"polish": polish, "runs": runs, "seed": seed, "time_limit": clock.left, "callback": show}
+        foresee(*foreseen(cities.n, runs, usual.time_limit), usual.silent)
+        options = {"polish": polish, "runs": runs, "seed": usual.seed, "time_limit": clock.left, "callback": show}
         solution = solve_tour(cities, **options)
         with to_the_end():
             order = solution.best_order
-            files: dict[Path, str | bytes] = {out / f"{file.stem}.tour": tour_text(cities, order)}
+            files: dict[Path, str | bytes] = {usual.out / f"{file.stem}.tour": tour_text(cities, order)}
             if cities.points is not None:
                 show.stage("drawing")
                 drawn = draw(cities, order, _title(cities, solution), solution.confidence)
-                files[out / f"{file.stem}.png"] = png_of(drawn)
-            files[out / f"{file.stem}.csv"] = table_text(_stops(cities, solution, order))
-            result = _result(cities, solution, order, [*files, out / f"{file.stem}.json"]) | clock.times()
+                files[usual.out / f"{file.stem}.png"] = png_of(drawn)
+            files[usual.out / f"{file.stem}.csv"] = table_text(_stops(cities, solution, order))
+            result = _result(cities, solution, order, [*files, usual.out / f"{file.stem}.json"]) | clock.times()
             if others:
                 rest = other_tours(cities, solution, others)
                 result["alternatives"] = [{"order": tour.order.tolist(), "length": tour.energy} for tour in rest]
-            files[out / f"{file.stem}.json"] = json_text(result)
+            files[usual.out / f"{file.stem}.json"] = json_text(result)
             written = write_together(files)
-    say(result, _lines(cities, solution, clock, written), json_, quiet)
+    say(result, _lines(cities, solution, clock, written), usual.json_, usual.quiet)
 
 
 def _title(cities: Cities, solution: Solution) -> str:

@@ -6,7 +6,7 @@ import inspect
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +16,7 @@ import typer
 from ..errors import BadInput
 from ..files import write_atomic
 from .common import errors, harmless, progress, say
-from .options import Json, Out, Quiet, Seed, TimeLimit
+from .options import Usual
 
 if TYPE_CHECKING:
     from ..learn.loop import Moment
@@ -80,11 +80,7 @@ def train(
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also log for TensorBoard, in the folder.")
     ] = False,
-    out: Out = Path("trained/INPUT"),
-    seed: Seed = 0,
-    time_limit: TimeLimit = None,
-    json_: Json = False,
-    quiet: Quiet = False,
+    usual: Usual = Usual(Path("trained/INPUT")),
 ) -> None:
     """Teach a network to order lists of numbers, jigsaws or cities, without showing it a single right order.
 
@@ -100,7 +96,7 @@ def train(
     from ..recipes.training import train as carry_out
 
     if os.environ.get("RANK", "0") != "0":  # under torchrun the first process speaks and writes for all
-        quiet, json_ = True, False
+        usual = replace(usual, json_=False, quiet=True)
     given = {
         "n": n,
         "temperature": None if temperature is None else temperature.value,
@@ -113,16 +109,16 @@ def train(
         "product": product or None,
         "as_published": as_published or None,
     }
-    chosen = chosen_recipe(task.value, recipe.value, seed, given)
-    if not (quiet or json_):
+    chosen = chosen_recipe(task.value, recipe.value, usual.seed, given)
+    if not usual.silent:
         for line in described(chosen, f"{task.value}, {recipe.value} recipe"):
             errors.print(line, markup=False, soft_wrap=True)
-    with progress(task.value, quiet or json_) as show:
+    with progress(task.value, usual.silent) as show:
         watchers: list[Callable[[Moment], object]] = [show]
         show.given(chosen)
         if tensorboard:
-            watchers.append(tensorboard_log(out / "tensorboard"))
-        fitted = carry_out(chosen, out, device=device, time_limit=time_limit, callback=_each(watchers))
+            watchers.append(tensorboard_log(usual.out / "tensorboard"))
+        fitted = carry_out(chosen, usual.out, device=device, time_limit=usual.time_limit, callback=_each(watchers))
     measured = fitted.history and fitted.status != "interrupted"  # Ctrl-C is answered at once
     metrics = chosen.test(fitted.network) if measured else {}
     result = {
@@ -134,11 +130,11 @@ def train(
         "held_out": fitted.best,
         "seconds": fitted.history[-1]["seconds"] if fitted.history else 0.0,
         "status": fitted.status,
-        "folder": str(out),
+        "folder": str(usual.out),
     }
     if os.environ.get("RANK", "0") == "0":
-        write_atomic(out / "run.json", json.dumps(result, indent=1) + "\n")
-    say(result, _lines(result), json_, quiet)
+        write_atomic(usual.out / "run.json", json.dumps(result, indent=1) + "\n")
+    say(result, _lines(result), usual.json_, usual.quiet)
 
 
 def described(recipe: Recipe, title: str) -> list[str]:
