@@ -26,6 +26,7 @@ from unshuffle.readers.pictures import read_picture
 from unshuffle.solve.grid.evidence import Evidence
 from unshuffle.solve.grid.reassembly import Effort
 from unshuffle.solve.grid.solver import solve_grid
+from unshuffle.solve.request import Request
 from unshuffle.structure.layouts import Grid
 from unshuffle.tasks.jigsaw import as_float, at_border, cut, identical, reassemble, seam_costs
 from unshuffle.watch import Watch
@@ -79,7 +80,7 @@ def one(path: Path, columns: int, rows: int, seed: int) -> dict:
     seams = seam_costs(as_float(tiles))
     cost = Evidence.of((seams.right.double(), seams.below.double()), grid)
     with Watch() as watch:
-        plain = solve_grid(grid, cost, generator=torch.Generator().manual_seed(0), watch=watch, effort=Effort(most=0))
+        plain = solve_grid(grid, cost, Request(torch.Generator().manual_seed(0), watch), Effort(most=0))
     belief = cost.belief
     gap = found.energy - float(grid.energy(truth, cost))
     right = group[found.order] == group[truth]

@@ -25,11 +25,14 @@ install_import_hook(
     "beartype.beartype",
 )
 
-import torch  # noqa: E402  (after the hook)
+if "PYTEST_XDIST_WORKER" in os.environ:  # beside other processes threads of torch only wait for each other
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+import torch  # noqa: E402  (after the hook and the number of threads)
 
 settings.register_profile("unshuffle", deadline=None, derandomize=True, max_examples=40)
 settings.load_profile("unshuffle")
-os.environ.setdefault("MPLBACKEND", "Agg")
 
 LONG = (
     "transforms",

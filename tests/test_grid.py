@@ -22,6 +22,7 @@ from unshuffle.solve.grid.frame import Frame
 from unshuffle.solve.grid.reassembly import Effort, Reassembly, fill
 from unshuffle.solve.grid.seams import NO_MASK, SIDES, Bonds, SeamScores
 from unshuffle.solve.grid.solver import place_confidence
+from unshuffle.solve.request import Request
 from unshuffle.solve.warm import POWERS
 from unshuffle.structure.layouts import Grid, Path
 from unshuffle.structure.seams import affinity
@@ -164,8 +165,9 @@ def test_runs_agree_if_they_end_at_the_same_picture(monkeypatch):
     s = us.solve(us.Grid(8, 8), cost=(right, below))
     assert s.order.tolist() == truth.tolist()
     assert s.agreement == 1.0
-    as_they_are = {"generator": torch.Generator().manual_seed(0), "watch": Watch(), "effort": Effort(most=0)}
-    assert solver.solve_grid(Grid(8, 8), Evidence.of((right, below), Grid(8, 8)), **as_they_are).agreement == 0.5
+    asked, as_they_are = Request(torch.Generator().manual_seed(0), Watch()), Effort(most=0)
+    evidence = Evidence.of((right, below), Grid(8, 8))
+    assert solver.solve_grid(Grid(8, 8), evidence, asked, as_they_are).agreement == 0.5
 
 
 def test_time_limit_and_callback_return_the_best_so_far():

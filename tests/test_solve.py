@@ -19,6 +19,7 @@ from unshuffle.solve.anneal import Pace, anneal
 from unshuffle.solve.cycle import chain
 from unshuffle.solve.cycle.solver import Scaled, Tours, solve_cycle
 from unshuffle.solve.loss import Losses, _moved, _moves, polish_loss, solve_loss
+from unshuffle.solve.request import Request
 from unshuffle.solve.rounds import Rounds
 from unshuffle.solve.units import smoothest, steepest
 from unshuffle.solve.warm import WarmState, warm_step
@@ -37,8 +38,8 @@ def _distances(n, seed=0):
 
 def _quick(layout, cost, seed=0, **options):
     """One round of two runs: what the properties below need, in a fraction of the time."""
-    given = {"allowed": None, "init": None, "runs": 2, "watch": Watch(), **options}
-    return solve_cycle(layout, cost, generator=torch.Generator().manual_seed(seed), recipe=Tours(rounds=0), **given)
+    asked = Request(torch.Generator().manual_seed(seed), **{"runs": 2, "watch": Watch(), **options})
+    return solve_cycle(layout, cost, asked, recipe=Tours(rounds=0))
 
 
 # ---------------------------------------------------------------- kernels
@@ -514,16 +515,8 @@ def test_a_loss_that_vmap_cannot_map_is_looped():
 
     shuffle = torch.randperm(8)
     recipe = Losses(rounds=Rounds(number=1))
-    found = solve_loss(
-        branching,
-        target[shuffle, None],
-        allowed=None,
-        init=None,
-        runs=2,
-        generator=torch.Generator().manual_seed(0),
-        watch=Watch(),
-        recipe=recipe,
-    )
+    asked = Request(torch.Generator().manual_seed(0), Watch(), runs=2)
+    found = solve_loss(branching, target[shuffle, None], asked, recipe)
     assert torch.equal(found.order, us.inverse(shuffle))
 
 

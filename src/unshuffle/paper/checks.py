@@ -14,7 +14,7 @@ from ..metrics import mask_only_tau, mask_only_tau_sampled
 from ..relaxations.gumbel_sinkhorn import GumbelSinkhorn
 from ..temperature.local import LocalTemperature
 from ..temperature.schedules import Constant
-from .run import Means, Outcome, Planned, Scale
+from .run import Itself, Means, Outcome, Planned, Scale
 from .store import Place
 
 ANCHORS = {5: 1, 6: 6, 7: 12}  # tiles a side: anchors
@@ -27,20 +27,15 @@ STEPS: dict[Scale, tuple[tuple[int, int], ...]] = {  # batch, n
 
 
 @dataclass(frozen=True)
-class MaskOnly:
+class MaskOnly(Itself):
     """Anchors in place, the other tiles anywhere: mean Kendall tau of `draws` random fills, and the closed form."""
+
+    task = "mask-only"
 
     side: int
     anchors: int
     draws: int
     seed: int
-
-    @property
-    def task(self) -> str:
-        return "mask-only"
-
-    def settings(self) -> MaskOnly:
-        return self
 
     def compute(self, means: Means) -> Outcome:
         n = self.side * self.side
@@ -50,20 +45,15 @@ class MaskOnly:
 
 
 @dataclass(frozen=True)
-class Overhead:
+class Overhead(Itself):
     """Milliseconds of a training step with and without the controller; depends on the machine, so not on a seed."""
+
+    task = "overhead"
 
     batch: int
     n: int
     seconds: float  # of measuring
     seed: int
-
-    @property
-    def task(self) -> str:
-        return "overhead"
-
-    def settings(self) -> Overhead:
-        return self
 
     def compute(self, means: Means) -> Outcome:
         items = torch.rand(self.batch, self.n, 1)

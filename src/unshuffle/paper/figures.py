@@ -18,26 +18,21 @@ from ..structure.layouts import Cycle, Grid
 from ..tasks.jigsaw import as_float, cut, reassemble
 from .mechanism import Mechanism
 from .overview import Overview
-from .run import Means, Outcome, Planned, Scale
+from .run import Itself, Means, Outcome, Planned, Scale
 from .store import Place
 
 PHOTO = "nagasaki-boats.jpg"  # one of those that are shipped
 
 
 @dataclass(frozen=True)
-class MechanismCurves:
+class MechanismCurves(Itself):
     """The diagonal of the easy and of the hard block against beta, global and adaptive, and the soft permutations at some."""
+
+    task = "mechanism"
 
     seed: int = 0
     points: int = 79
     case: Mechanism = Mechanism()
-
-    @property
-    def task(self) -> str:
-        return "mechanism"
-
-    def settings(self) -> MechanismCurves:
-        return self
 
     def compute(self, means: Means) -> Outcome:
         case = self.case
@@ -56,18 +51,13 @@ class MechanismCurves:
 
 
 @dataclass(frozen=True)
-class ExampleTour:
+class ExampleTour(Itself):
     """Random cities, a tour by `solve`, and nearest neighbour's."""
+
+    task = "example-tour"
 
     n: int
     seed: int
-
-    @property
-    def task(self) -> str:
-        return "example-tour"
-
-    def settings(self) -> ExampleTour:
-        return self
 
     def compute(self, means: Means) -> Outcome:
         cities = torch.rand(self.n, 2, generator=torch.Generator().manual_seed(mixed(self.seed, 3)))
@@ -81,19 +71,14 @@ class ExampleTour:
 
 
 @dataclass(frozen=True)
-class ExampleJigsaw:
+class ExampleJigsaw(Itself):
     """A shipped photo in shuffled tiles, put back by `reassemble`: orders only, the photo is in the package."""
+
+    task = "example-jigsaw"
 
     side: int
     seed: int
     photo: str = PHOTO
-
-    @property
-    def task(self) -> str:
-        return "example-jigsaw"
-
-    def settings(self) -> ExampleJigsaw:
-        return self
 
     def compute(self, means: Means) -> Outcome:
         grid = Grid(self.side, self.side)

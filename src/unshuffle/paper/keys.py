@@ -15,28 +15,23 @@ from ..relaxations.neuralsort import NeuralSort
 from ..relaxations.protocol import Relaxation
 from ..relaxations.softsort import SoftSort
 from ..temperature.schedules import Constant
-from .run import Means, Outcome
+from .run import Itself, Means, Outcome
 
 # the paper sweeps temperatures and does not say which; decades around its own range
 BETAS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 
 
 @dataclass(frozen=True)
-class UntrainedKeys:
+class UntrainedKeys(Itself):
     """NeuralSort as it is defined, decoded by assignment; one temperature is chosen, on validation lists."""
+
+    task = "neuralsort"
 
     n: int
     values: tuple[float, float]
     seed: int
     lists: int = 100
     betas: tuple[float, ...] = BETAS
-
-    @property
-    def task(self) -> str:
-        return "neuralsort"
-
-    def settings(self) -> UntrainedKeys:
-        return self
 
     def compute(self, means: Means) -> Outcome:
         draw = numbers(self.n, self.values)
@@ -57,30 +52,23 @@ class UntrainedKeys:
 class UntrainedSoftSort(UntrainedKeys):
     """SoftSort in the same way; the paper has no numbers of it."""
 
-    @property
-    def task(self) -> str:
-        return "softsort"
+    task = "softsort"
 
     def _soft(self, beta: float) -> Relaxation:
         return SoftSort(Constant(beta))
 
 
 @dataclass(frozen=True)
-class PublishedKeys:
+class PublishedKeys(Itself):
     """The paper's row: the authors' softmax over positions in single precision at tau = 1, decoded greedily."""
+
+    task = "neuralsort-published"
 
     n: int
     values: tuple[float, float]
     seed: int
     lists: int = 100
     beta: float = 1.0
-
-    @property
-    def task(self) -> str:
-        return "neuralsort-published"
-
-    def settings(self) -> PublishedKeys:
-        return self
 
     def compute(self, means: Means) -> Outcome:
         test = drawn(numbers(self.n, self.values), self.lists, self.seed, TEST).float()

@@ -21,18 +21,20 @@ from ..tasks.jigsaw import as_float, cut
 from ..temperature.local import LocalTemperature
 from ..temperature.schedules import Anneal
 from ..temperature.signals import ExcessEntropy
-from .run import Means, Outcome
+from .run import Itself, Means, Outcome
 
 TILE = 12  # pixels
 SAMPLES, ITERATIONS, RATE = 8, 10, 0.1
 
 
 @dataclass(frozen=True)
-class Overview:
+class Overview(Itself):
     """A shipped photo in 4 x 4 tiles, by the paper's loss and temperatures; scores are free numbers instead of a network's.
 
     The same noise with and without the field; stopped at `shown` of `steps`, where some tiles are decided and others are not.
     """
+
+    task = "overview"
 
     seed: int = 0
     side: int = 4
@@ -41,13 +43,6 @@ class Overview:
     shown: int = 80
     photo: str = "nagasaki-boats.jpg"
     local: LocalTemperature = LocalTemperature(ExcessEntropy(0.6), 0.35)
-
-    @property
-    def task(self) -> str:
-        return "overview"
-
-    def settings(self) -> Overview:
-        return self
 
     def compute(self, means: Means) -> Outcome:
         generator = torch.Generator().manual_seed(mixed(self.seed, 3))

@@ -63,6 +63,15 @@ class Run(Protocol):
     def compute(self, means: Means) -> Outcome: ...
 
 
+class Itself:
+    """A run whose fields are everything that decides its numbers."""
+
+    task: str  # of the class, not a setting
+
+    def settings(self) -> Any:
+        return self
+
+
 @dataclass(frozen=True)
 class Planned:
     """A run and the cell of the table that it is for."""

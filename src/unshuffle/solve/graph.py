@@ -15,9 +15,9 @@ from torch import Tensor
 
 from ..operators.permutation import to_matrix
 from ..structure.layouts import Graph
-from ..watch import Watch
 from .anneal import Pull
 from .confidence import place_share, same_energy
+from .request import Request
 from .rounds import Rounds, anneal_rounds
 from .solution import Solution
 
@@ -36,29 +36,18 @@ class Assignments:
 
 
 def solve_graph(
-    layout: Graph,
-    cost: Float[Tensor, "n n"],
-    *,
-    allowed: Tensor | None,
-    init: Tensor | None,
-    runs: int | None,
-    generator: torch.Generator,
-    watch: Watch,
-    recipe: Assignments | None = None,
+    layout: Graph, cost: Float[Tensor, "n n"], asked: Request, recipe: Assignments | None = None
 ) -> Solution:
     """The best of ``runs`` annealed assignments."""
     recipe = recipe or Assignments()
-    runs = default_runs(layout.n) if runs is None else runs
+    runs = default_runs(layout.n) if asked.runs is None else asked.runs
     problem = _Scaled(cost, layout.weights)
     found = anneal_rounds(
-        lambda: problem.pull(runs, recipe, generator),
+        lambda: problem.pull(runs, recipe, asked.generator),
         lambda orders: layout.energy(orders, cost),
         (runs, layout.n),
         math.log(0.9 * problem.critical(recipe.amplify)),
-        allowed=allowed,
-        init=init,
-        generator=generator,
-        watch=watch,
+        asked,
         rounds=recipe.rounds,
         expected=problem.expected,
     )

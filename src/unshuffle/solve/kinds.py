@@ -22,6 +22,7 @@ from ..operators.permutation import to_matrix
 from ..structure.layouts import Cycle, Graph, Grid, Layout, Path
 from ..watch import Step, Watch
 from . import checks, exact
+from .request import Request
 from .solution import Polished, Solution
 
 Judged = tuple[Float[Tensor, "n n"], Float[Tensor, "n"]]
@@ -39,7 +40,7 @@ class Method:
     check: Callable[[Any, Any], Any]
     """(what the user gave, problem): what the other columns take, or one sentence why it does not fit."""
     solve: Callable[..., Solution]
-    """(problem, checked, allowed=, init=, runs=, generator=, watch=)"""
+    """(problem, checked, request)"""
     polish: Callable[..., Polished]
     """(problem, checked, solution, allowed=, generator=, watch=): local search from where annealing ended."""
     judge: Callable[..., Judged] | None = certain
@@ -173,13 +174,14 @@ def solved(
     """By trying all orders of a few items or by the solver for it, then polished; all by the clock of ``watch``."""
     mask, start, runs = checks.mask(allowed, *sizes), checks.start(init, *sizes), checks.count(runs)
     mask = mask if method.partial else checks.feasible(mask)
-    options = {"allowed": mask, "generator": torch.Generator().manual_seed(whole("seed", seed, 0)), "watch": watch}
+    asked = Request(torch.Generator().manual_seed(whole("seed", seed, 0)), watch, mask, start, runs)
     with torch.no_grad(), small_steps(max(sizes) <= method.small):
         if method.judge is not None and max(sizes) <= exact.MOST:
             found = tried_all(method, problem, given, mask)
         else:
-            found = method.solve(problem, given, init=start, runs=runs, **options)
+            found = method.solve(problem, given, asked)
         ended = watch.rest()
+        options = {"allowed": mask, "generator": asked.generator, "watch": watch}
         polished = method.polish(problem, given, found, **options) if polish else None
     status = watch.status if watch.stopped else ended
     told = {"seconds": watch.seconds, "status": status, "history": watch.history, "layout": problem}

@@ -222,18 +222,23 @@ def _move_block(order, cost, allowed, closed, least, low, high):
 
 
 @njit
+def _swaps(order, allowed):
+    """All pairs of positions whose items may change places, as the order then is."""
+    for a in range(order.size - 1):
+        for b in range(a + 1, order.size):
+            if allowed.size == 0 or (allowed[order[a], b] and allowed[order[b], a]):
+                yield a, b
+
+
+@njit
 def _improve_assignment(order, cost, weights, allowed, least):
-    n = order.size
     improved = True
     while improved:
         improved = False
-        for a in range(n - 1):
-            for b in range(a + 1, n):
-                if allowed.size > 0 and not (allowed[order[a], b] and allowed[order[b], a]):
-                    continue
-                if _swap_change(order, cost, weights, a, b) < -least:
-                    order[a], order[b] = order[b], order[a]
-                    improved = True
+        for a, b in _swaps(order, allowed):
+            if _swap_change(order, cost, weights, a, b) < -least:
+                order[a], order[b] = order[b], order[a]
+                improved = True
 
 
 @njit
@@ -252,20 +257,16 @@ def _swap_change(order, cost, weights, a, b):
 
 @njit
 def _improve_grid(order, right, below, height, width, allowed, least):
-    n = order.size
     improved = True
     while improved:
         improved = False
-        for a in range(n - 1):
-            for b in range(a + 1, n):
-                if allowed.size > 0 and not (allowed[order[a], b] and allowed[order[b], a]):
-                    continue
-                before = _seams(order, right, below, height, width, a, b)
+        for a, b in _swaps(order, allowed):
+            before = _seams(order, right, below, height, width, a, b)
+            order[a], order[b] = order[b], order[a]
+            if _seams(order, right, below, height, width, a, b) < before - least:
+                improved = True
+            else:
                 order[a], order[b] = order[b], order[a]
-                if _seams(order, right, below, height, width, a, b) < before - least:
-                    improved = True
-                else:
-                    order[a], order[b] = order[b], order[a]
 
 
 @njit

@@ -23,6 +23,7 @@ from ..watch import Watch
 from .anneal import Pace, Pull
 from .checks import numbers
 from .confidence import place_share, same_energy
+from .request import Request
 from .rounds import Rounds, anneal_rounds
 from .solution import Polished, Solution
 
@@ -49,30 +50,17 @@ class Losses:
     rounds: Rounds = Rounds(number=4, warm=(1.0,), fresh=2, pace=Pace(step=0.02, fall=0.02, momentum=0.0, sweeps=8))
 
 
-def solve_loss(
-    loss: Loss,
-    items: Float[Tensor, "n *d"],
-    *,
-    allowed: Tensor | None,
-    init: Tensor | None,
-    runs: int | None,
-    generator: torch.Generator,
-    watch: Watch,
-    recipe: Losses | None = None,
-) -> Solution:
+def solve_loss(loss: Loss, items: Float[Tensor, "n *d"], asked: Request, recipe: Losses | None = None) -> Solution:
     """The order of ``items`` with the lowest loss among all that the runs decoded."""
     recipe = recipe or Losses()
-    runs = recipe.runs if runs is None else runs
-    problem = _Problem(loss, items, runs, generator, recipe)
+    runs = recipe.runs if asked.runs is None else asked.runs
+    problem = _Problem(loss, items, runs, asked.generator, recipe)
     found = anneal_rounds(
-        lambda: problem.pull(runs, generator),
+        lambda: problem.pull(runs, asked.generator),
         problem.energies,
         (runs, len(items)),
         math.log(0.9 * problem.critical),
-        allowed=allowed,
-        init=init,
-        generator=generator,
-        watch=watch,
+        asked,
         rounds=recipe.rounds,
     )
     best = int(found.energies.argmin())

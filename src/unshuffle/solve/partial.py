@@ -28,6 +28,7 @@ from .cycle.solver import solve_cycle
 from .graph import Assignments, default_runs, marginals, solve_graph
 from .local_search import improve_assignment, improve_path, improve_tour
 from .path.solver import solve_path
+from .request import Request
 from .rounds import Rounds
 from .solution import Solution
 
@@ -153,23 +154,19 @@ class Padded:
 def solve_partial(
     layout: Path | Cycle | Graph,
     problem: Padded,
-    *,
-    allowed: Tensor | None,
-    init: Tensor | None,
-    runs: int | None,
-    generator: torch.Generator,
-    watch: Watch,
+    asked: Request,
 ) -> Solution:
     """Which items to use, where, and which positions stay empty."""
+    allowed, init = asked.allowed, asked.init
     mask = None if allowed is None else checks.feasible(_padded(allowed, True, problem.size))
     start = None if init is None else _padded(init, float(init.mean()), problem.size)
+    asked = asked._replace(allowed=mask, init=start)
     if problem.size <= exact.MOST:
         order, _ = exact.best_of_all(problem.graph, problem.priced, mask)
         starts = order.unsqueeze(0)
     else:
-        options = {"runs": runs, "generator": generator, "watch": watch}
-        starts = _starts(problem, mask, start, options)
-    ends = torch.stack([_settled(problem, order, mask, watch) for order in starts])
+        starts = _starts(problem, asked)
+    ends = torch.stack([_settled(problem, order, mask, asked.watch) for order in starts])
     energies = problem.energy(ends)
     best = int(energies.argmin())
     soft, confidence = _judged(problem, ends[best])
@@ -177,31 +174,28 @@ def solve_partial(
     return Solution(problem.partial(ends[best]), float(energies[best]), soft, confidence, energies, same)
 
 
-def _starts(
-    problem: Padded, mask: Tensor | None, init: Tensor | None, options: dict[str, Any]
-) -> Int[Tensor, "starts size"]:
+def _starts(problem: Padded, asked: Request) -> Int[Tensor, "starts size"]:
     starts = []
     chain = isinstance(problem.layout, (Path, Cycle))
-    if chain and mask is None and problem.m > 1:
-        starts.append(problem.whole(_thinned(_whole_order(problem, options).numpy(), problem)).unsqueeze(0))
-    if not starts or (problem.size <= ANNEALED and not options["watch"].stopped):
-        options["runs"] = options["runs"] or min(FEW, default_runs(problem.size))
-        recipe = Assignments(rounds=ROUNDS)
-        found = solve_graph(problem.graph, problem.priced, allowed=mask, init=init, recipe=recipe, **options)
+    if chain and asked.allowed is None and problem.m > 1:
+        starts.append(problem.whole(_thinned(_whole_order(problem, asked).numpy(), problem)).unsqueeze(0))
+    if not starts or (problem.size <= ANNEALED and not asked.watch.stopped):
+        asked = asked._replace(runs=asked.runs or min(FEW, default_runs(problem.size)))
+        found = solve_graph(problem.graph, problem.priced, asked, Assignments(rounds=ROUNDS))
         orders = torch.cat((found.order.unsqueeze(0), found.starts)).unique(dim=0)
         starts.append(orders[problem.energy(orders).argsort(stable=True)[:STARTS]])
     return torch.cat(starts)
 
 
-def _whole_order(problem: Padded, options: dict[str, Any]) -> Int[Tensor, "m"]:
+def _whole_order(problem: Padded, asked: Request) -> Int[Tensor, "m"]:
     """Of all items, as if there were a place for each."""
-    options = {"allowed": None, "init": None, **options}
+    asked = asked._replace(allowed=None, init=None)
     layout = Path(problem.m) if isinstance(problem.layout, Path) else Cycle(problem.m)
     if problem.m <= exact.MOST:
         return exact.best_of_all(layout, problem.cost, None)[0]
     if isinstance(layout, Path):
-        return solve_path(layout, problem.cost, **options).order
-    return solve_cycle(layout, problem.cost, **options).order
+        return solve_path(layout, problem.cost, asked).order
+    return solve_cycle(layout, problem.cost, asked).order
 
 
 def _settled(problem: Padded, order: Int[Tensor, "size"], mask: Tensor | None, watch: Watch) -> Int[Tensor, "size"]:

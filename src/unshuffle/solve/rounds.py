@@ -10,8 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..operators.permutation import to_matrix
-from ..watch import Watch
 from .anneal import Pace, Pull, anneal, decode, matching_beta, scattered
+from .request import Request
 from .solution import Solution
 from .warm import WarmState, warm_step
 
@@ -92,11 +92,8 @@ def anneal_rounds(
     energy: Callable[[Int[Tensor, "runs n"]], Float[Tensor, "runs"]],
     size: tuple[int, int],
     start: float,
+    asked: Request,
     *,
-    allowed: Tensor | None,
-    init: Tensor | None,
-    generator: torch.Generator,
-    watch: Watch,
     rounds: Rounds,
     expected: Callable[[Tensor], float] | None = None,
 ) -> Best:
@@ -105,6 +102,7 @@ def anneal_rounds(
     ``start`` is the log beta of the first round. The energy of a run never rises from round to round.
     """
     runs, n = size
+    generator, watch, allowed, init, _ = asked
     bias = None if allowed is None else torch.where(allowed, 0.0, -torch.inf)
     soft, log_beta, best = scattered(runs, n, n, 1.0, generator), start, None
     for number in range(rounds.number):

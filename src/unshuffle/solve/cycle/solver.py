@@ -23,6 +23,7 @@ from ...structure.layouts import Cycle
 from ...watch import Watch
 from ..anneal import Pace, decode, scattered
 from ..confidence import insertion_share, same_orders, shared_links
+from ..request import Request
 from ..rounds import Best, from_scores
 from ..solution import Solution
 from ..units import smoothest, steepest
@@ -64,27 +65,17 @@ class Tours:
     pace: Pace = Pace()
 
 
-def solve_cycle(
-    layout: Cycle,
-    cost: Float[Tensor, "n n"],
-    *,
-    allowed: Tensor | None,
-    init: Tensor | None,
-    runs: int | None,
-    generator: torch.Generator,
-    watch: Watch,
-    recipe: Tours | None = None,
-) -> Solution:
+def solve_cycle(layout: Cycle, cost: Float[Tensor, "n n"], asked: Request, recipe: Tours | None = None) -> Solution:
     """The shortest of ``runs`` annealed tours."""
-    if allowed is None and _constant(cost):  # all tours are equally good, and there is no scale to anneal by
+    if asked.allowed is None and _constant(cost):  # all tours are equally good, and there is no scale to anneal by
         order = torch.arange(layout.n)
-        energies = layout.energy(order, cost).repeat(runs or default_runs(layout.n))
+        energies = layout.energy(order, cost).repeat(asked.runs or default_runs(layout.n))
         unsure = torch.full((layout.n,), 1 / layout.n)
         return Solution(order, float(energies[0]), to_matrix(order, torch.float32), unsure, energies)
     recipe = recipe or (Tours() if layout.n <= LARGE else Tours(pace=Pace(step=0.008)))
     costs = Scaled(cost, recipe)
-    found = _in_groups(layout, cost, costs, allowed, watch, recipe, runs or default_runs(layout.n), init, generator)
-    if watch.stopped and allowed is None:
+    found = _in_groups(layout, cost, costs, recipe, asked)
+    if asked.watch.stopped and asked.allowed is None:
         tours = torch.from_numpy(quick_tours(cost.numpy()))
         found = found.unless(tours, layout.energy(tours, cost))
     best = int(found.energies.argmin())
@@ -98,18 +89,10 @@ def solve_cycle(
 MOST_TOGETHER = 64  # runs in one batch, and less where their matrices would not fit
 
 
-def _in_groups(
-    layout: Cycle,
-    cost: Tensor,
-    costs: Scaled,
-    allowed: Tensor | None,
-    watch: Watch,
-    recipe: Tours,
-    runs: int,
-    init: Tensor | None,
-    generator: torch.Generator,
-) -> Best:
+def _in_groups(layout: Cycle, cost: Tensor, costs: Scaled, recipe: Tours, asked: Request) -> Best:
     """As many runs at a time as fit (two, if time is limited: a few that finish are worth more than many that do not)."""
+    generator, watch, allowed, init, _ = asked
+    runs = asked.runs or default_runs(layout.n)
     fit = default_runs(layout.n) if watch.time_limit is not None else MOST_TOGETHER
     together = max(default_runs(layout.n), min(fit, int(4e8 / layout.n**2)))
     found: Best | None = None

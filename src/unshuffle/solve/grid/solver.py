@@ -21,6 +21,7 @@ from ...operators.permutation import to_matrix
 from ...operators.sinkhorn import sinkhorn
 from ...structure.layouts import Graph, Grid
 from ...watch import Watch
+from ..request import Request
 from ..solution import Polished, Solution
 from .affinity import Affinities
 from .cooling import Cooling
@@ -71,17 +72,13 @@ class Puzzle:
 def solve_grid(
     layout: Grid,
     evidence: Evidence,
-    *,
-    allowed: Tensor | None = None,
-    init: Tensor | None = None,
-    runs: int | None = None,
-    generator: torch.Generator,
-    watch: Watch,
+    asked: Request,
     effort: Effort = Effort(),
 ) -> Solution:
     """Grown on a torus, opened, reassembled. Costs that do not tell right from below: see `_by_energy`."""
     if evidence.alike:
-        return _by_energy(layout, evidence[0], allowed, init, runs, generator, watch)
+        return _by_energy(layout, evidence[0], asked)
+    generator, watch, allowed, init, runs = asked
     mask = NO_MASK if allowed is None else allowed.numpy()
     puzzle = Puzzle(layout, evidence, mask, watch)
     rng = np.random.default_rng(int(torch.randint(2**31, (1,), generator=generator)))
@@ -281,7 +278,7 @@ def place_confidence(order: np.ndarray, belief: Affinities) -> tuple[np.ndarray,
     return crystal.soft[0], confidence
 
 
-def _by_energy(layout: Grid, cost: Tensor, allowed: Tensor | None, init: Tensor | None, runs: int | None, generator: torch.Generator, watch: Watch) -> Solution:  # fmt: skip
+def _by_energy(layout: Grid, cost: Tensor, asked: Request) -> Solution:
     """One dissimilarity for both directions (pictures arranged by likeness): the quadratic assignment it is.
 
     Affinities would be wrong here: left and right are alike, and no tile has one true neighbour.
@@ -291,7 +288,7 @@ def _by_energy(layout: Grid, cost: Tensor, allowed: Tensor | None, init: Tensor 
     weights = torch.zeros(layout.n, layout.n, dtype=cost.dtype)
     for pairs in layout.relations():
         weights[pairs[:, 0], pairs[:, 1]] = 1.0
-    return solve_graph(Graph(weights), cost, allowed=allowed, init=init, runs=runs, generator=generator, watch=watch)
+    return solve_graph(Graph(weights), cost, asked)
 
 
 def polish_grid(layout: Grid, evidence: Evidence, found: Solution, *, allowed: Tensor | None, watch: Watch, generator: torch.Generator | None = None) -> Polished:  # fmt: skip

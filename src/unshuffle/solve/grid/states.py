@@ -21,6 +21,7 @@ from ...operators.assignment import assign
 from ...operators.permutation import to_matrix
 from ...structure.layouts import Grid
 from ...watch import Watch
+from ..request import Request
 from ..solution import Polished, Solution
 from .crystal import IN_LISTS, Lists
 from .exchange import contacts, exchanged
@@ -52,15 +53,11 @@ class Standing:
 def solve_states(
     grid: Grid,
     pieces: Pieces,
-    *,
-    allowed: Tensor | None = None,
-    init: Tensor | None = None,
-    runs: int | None = None,
-    generator: torch.Generator,
-    watch: Watch,
+    asked: Request,
     effort: Effort = Effort(),
 ) -> Solution:
     """Grown from the surest tiles, mended, annealed again around what holds together; the best by score."""
+    generator, watch, allowed, init, runs = asked
     if allowed is not None or init is not None:
         raise BadInput(
             "Items with states take neither allowed= nor init=: their positions are found together with their states."

@@ -29,6 +29,7 @@ from ...structure.layouts import Path
 from ...watch import Watch
 from ..confidence import insertion_share, link_share
 from ..local_search import improve_path
+from ..request import Request
 from ..solution import Solution
 from ..units import in_units
 from .band import Band, band_around, band_dense, band_entropy, band_places, band_step
@@ -54,16 +55,8 @@ CONFIDENCE = 0.2
 """Of a unit: the scale on which links and places compare with their rivals. 0.1 is too sure, 0.4 not sure enough."""
 
 
-def solve_path(
-    layout: Path,
-    cost: Float[Tensor, "n n"],
-    *,
-    allowed: Tensor | None,
-    init: Tensor | None,
-    runs: int | None,
-    generator: torch.Generator,
-    watch: Watch,
-) -> Solution:
+def solve_path(layout: Path, cost: Float[Tensor, "n n"], asked: Request) -> Solution:
+    generator, watch, allowed, init, runs = asked
     search = _Search(cost, allowed, watch)
     count = RUNS if runs is None else runs
     if np.ptp(search.unit) == 0 and allowed is None:  # all orders are equally good
