@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import unshuffle as us
-from unshuffle.solve.partial import Padded, Prices, _thinned, usual_price
+from unshuffle.solve.partial import Prices, Squared, _thinned, usual_price
 
 
 def energy(layout, order, cost, item=0.0, position=0.0) -> float:
@@ -63,7 +63,7 @@ def test_few_items_have_the_best_of_all_partial_orders(kind, m, n, reject):
 def test_a_sequence_is_thinned_as_well_as_can_be(prices, n):
     cost = torch.rand(5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(n))
     order = np.array([2, 0, 4, 1, 3])
-    problem = Padded(us.Path(n), cost, prices)
+    problem = Squared(us.Path(n), cost, prices)
     rank = {int(item): place for place, item in enumerate(order)}
     best = min(
         float(problem.energy(problem.whole(np.array(partial))))

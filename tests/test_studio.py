@@ -34,7 +34,7 @@ if not sys.platform.startswith("linux"):
 
 from studio_client import Page, Server, children, eventually
 from unshuffle.studio import child, examples, explain, pages
-from unshuffle.studio.scenes import Puzzle
+from unshuffle.studio.scenes import PuzzleScene
 from unshuffle.studio.server import LARGEST, bound, static
 from unshuffle.studio.tasks import TASKS
 from unshuffle.watch import Step, Where
@@ -497,7 +497,7 @@ def box_of(n: int):
 
 
 def test_tiles_that_were_turned_or_left_out_are_shown_as_they_were_found(tmp_path):
-    scene = Puzzle(box_of(5))
+    scene = PuzzleScene(box_of(5))
     about = scene.about(tmp_path)
     assert about["n"] == 5
     assert about["size"][0] * about["size"][1] >= 5
@@ -525,7 +525,7 @@ def test_several_pictures_lie_side_by_side(tmp_path):
     one = {"grid": "2x1", "order": [4, 0], "confidence": [0.9, 0.8]}
     other = {"grid": "1x3", "order": [1, -1, 2], "confidence": [1.0, None, 0.7], "turns": [1, -1, 0]}
     (tmp_path / "result.json").write_text(json.dumps({"pictures": [one, other], "left_out": [3]}))
-    told = Puzzle(box_of(5)).end(tmp_path)
+    told = PuzzleScene(box_of(5)).end(tmp_path)
     assert told["x"] == [1, 2.5, 2.5, 0, 0]
     assert told["y"] == [0, 0, 2, 3.5, 0]
     assert told["turn"] == [0, 1, 0, 0, 0]
@@ -537,7 +537,7 @@ def test_tiles_of_a_pile_move_on_the_board_that_was_found_for_those_that_are_lef
     where = Where(us.Grid(1, 2), torch.tensor([3, 1, 0]))
     soft = torch.tensor([[1.0, 0.0], [0.5, 0.5], [0.0, 0.0]])
     step = Step(0.0, "anneal", 1.0, 1.0, 0.5, soft=lambda: soft, states=lambda: torch.tensor([2, 0, 1]), where=where)
-    told = Puzzle(box_of(4)).frame(step)
+    told = PuzzleScene(box_of(4)).frame(step)
     assert told["size"] == [2, 1]
     assert told["x"] == [None, 0.5, None, 0.0], "who is in no cell, or in another picture, is not drawn"
     assert told["turn"] == [None, 0, None, 2]

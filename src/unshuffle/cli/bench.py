@@ -74,7 +74,7 @@ def collect(quick: bool, console: Console) -> dict[str, Any]:
             status.update(f"forward + backward, {case}")
             rows.append(speed.measure(*case, seconds=seconds).as_dict())
         others = []
-        for case in ((4096, 4, 20),) if quick else speed.TINY:
+        for case in ((4096, 4, 20),) if quick else speed.TINY_MATRICES:
             status.update(f"tiny matrices, {case}")
             others.append(_with_roofline(speed.measure_tiny(*case, seconds=seconds)))
         for case in ((16, 50, 10, 10.0, 20),) if quick else speed.TRAINED:

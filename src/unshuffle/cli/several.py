@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from matplotlib.figure import Figure
 
-    from ..tasks.piles import Picture
+    from ..tasks.piles import Reassembled
 
 
 def put_several_together(folder: Path, turned: bool, gap: int | None, usual: Usual) -> None:
@@ -55,7 +55,7 @@ def put_several_together(folder: Path, turned: bool, gap: int | None, usual: Usu
     say(result, lines(result, clock.words(), usual.out), usual.json_, usual.quiet)
 
 
-def summary(folder: Path, count: int, found: list[Picture], seed: int) -> dict[str, Any]:
+def summary(folder: Path, count: int, found: list[Reassembled], seed: int) -> dict[str, Any]:
     used = {tile for one in found for tile in one.solution.order.tolist()}
     pictures = [
         {
@@ -72,7 +72,7 @@ def summary(folder: Path, count: int, found: list[Picture], seed: int) -> dict[s
     return {"input": str(folder), "seed": seed, "pictures": pictures, "left_out": left, "status": status}
 
 
-def places(found: list[Picture], names: list[str]) -> Iterator[tuple[object, ...]]:
+def places(found: list[Reassembled], names: list[str]) -> Iterator[tuple[object, ...]]:
     """One line per tile that stands somewhere, counted from 1 as it came, and how sure that is."""
     yield "picture", "row", "column", "number in the input", "name", "confidence", "turns"
     for k, one in enumerate(found, 1):
@@ -97,7 +97,7 @@ def lines(result: dict[str, Any], took: str, out: Path) -> list[str]:
     return [*told, f"Look at {out / 'pictures.png'}."]
 
 
-def overview(tiles: np.ndarray, found: list[Picture]) -> Figure:
+def overview(tiles: np.ndarray, found: list[Reassembled]) -> Figure:
     """All pictures side by side."""
     from matplotlib.figure import Figure
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..recipes.training import Recipe
 
 
-class Task(str, Enum):
+class TaskName(str, Enum):
     sorting = "sorting"
     jigsaw = "jigsaw"
     tour = "tour"
@@ -34,7 +34,7 @@ class RecipeName(str, Enum):
     strong = "strong"
 
 
-class Heat(str, Enum):
+class TemperatureName(str, Enum):
     fixed = "fixed"
     overall = "global"
     adaptive = "adaptive"
@@ -44,12 +44,12 @@ class Heat(str, Enum):
 
 
 def train(
-    task: Annotated[Task, typer.Argument(help="What to learn to order.")],
+    task: Annotated[TaskName, typer.Argument(help="What to learn to order.")],
     recipe: Annotated[
         RecipeName, typer.Option("--recipe", help="The paper's protocol, or what we recommend.")
     ] = RecipeName.strong,
     temperature: Annotated[
-        Heat | None,
+        TemperatureName | None,
         typer.Option(
             "--temperature",
             help="adaptive: per row and column; matched: its scalar control; entropy: sharpness led, noise apart; degree: tours.",

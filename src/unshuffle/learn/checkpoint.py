@@ -17,7 +17,7 @@ VERSION = 1
 
 
 @dataclass
-class State:
+class RunState:
     """Everything that the rest of a run depends on, besides its settings.
 
     Noise and data depend on (seed, epoch, step) alone, so no state of a random generator needs to be kept.
@@ -36,15 +36,15 @@ class State:
     history: list[dict[str, Any]] = field(default_factory=list)
 
 
-def save(state: State, path: Path, about: dict[str, Any]) -> Path:
+def save(state: RunState, path: Path, about: dict[str, Any]) -> Path:
     """`about` says what the weights are of: plain values only."""
     buffer = io.BytesIO()
-    contents = {name: getattr(state, name) for name in State.__dataclass_fields__}
+    contents = {name: getattr(state, name) for name in RunState.__dataclass_fields__}
     torch.save({"unshuffle": VERSION, "about": about, "state": contents}, buffer)
     return write_atomic(path, buffer.getvalue())
 
 
-def load(path: Path) -> tuple[State, dict[str, Any]]:
+def load(path: Path) -> tuple[RunState, dict[str, Any]]:
     """The state and what it is of. Tensors and plain values only (`weights_only`): a file cannot run code."""
     path = Path(path)
     data = io.BytesIO(path.read_bytes())
@@ -53,7 +53,7 @@ def load(path: Path) -> tuple[State, dict[str, Any]]:
             warnings.simplefilter("ignore")  # torch's about other people's pickles: what counts is said below
             contents = torch.load(data, map_location="cpu", weights_only=True)
             version, about = contents["unshuffle"], dict(contents["about"])
-        state = State(**contents["state"])
+        state = RunState(**contents["state"])
     except Exception as error:  # the bytes of strangers: whatever a reader stumbles over
         raise BadInput(f"{path} is not a checkpoint of unshuffle, or is damaged.") from error
     if version != VERSION:

@@ -20,7 +20,7 @@ from ..files import write_atomic
 from ..relaxations.layer import set_epoch
 from ..watch import Status, Watch
 from .batches import items_and_mask, mixed
-from .checkpoint import State, load, save
+from .checkpoint import RunState, load, save
 from .descent import Descent
 from .objective import Learner
 from .team import Team
@@ -96,7 +96,7 @@ class Loop:
         self.wrapped = self.team.wrapped(self.learner)
         self.optimiser = self.descent.optimiser(self.learner)
         self.generator = torch.Generator()
-        self.state = State({}, {})
+        self.state = RunState({}, {})
         self.steps = _length(self.batches)
         self.before = 0.0  # seconds of earlier processes
         self.status: Status = "finished"  # what all processes agreed on, unlike that of the watch
@@ -123,12 +123,12 @@ class Loop:
         self.before = state.history[-1]["seconds"] if state.history else 0.0
         self._write_log()
 
-    def _restore(self, state: State) -> None:
+    def _restore(self, state: RunState) -> None:
         self.learner.load_state_dict(state.learner)
         self.optimiser.load_state_dict(state.optimiser)
         self.state = state
 
-    def _capture(self) -> State:
+    def _capture(self) -> RunState:
         """The state with copies of the weights of this moment."""
         self.state.learner = copy.deepcopy(self.learner.state_dict())
         self.state.optimiser = copy.deepcopy(self.optimiser.state_dict())
@@ -144,7 +144,7 @@ class Loop:
         if self.state.best_learner is not None:
             self.learner.load_state_dict(self.state.best_learner)
         if self.folder is not None and self.team.leads:
-            best = State(self.learner.state_dict(), {}, epoch=self.state.epoch, best=self.state.best)
+            best = RunState(self.learner.state_dict(), {}, epoch=self.state.epoch, best=self.state.best)
             best.best_epoch, best.history = self.state.best_epoch, self.state.history
             save(best, self.folder / "best.pt", self.about)
 

@@ -114,13 +114,13 @@ LAYOUTS: dict[type, Callable[[], Method]] = {Path: _path, Cycle: _cycle, Grid: _
 
 def _partial(reject: Any) -> Method:
     """Of paths, cycles and graphs with more or fewer items than positions."""
-    from .partial import Padded, Prices, solve_partial
+    from .partial import Prices, Squared, solve_partial
 
-    def check(given: Any, layout: Any) -> Padded:
+    def check(given: Any, layout: Any) -> Squared:
         cost = checks.single(given, layout)
-        return Padded(layout, cost, Prices.of(reject, cost, layout))
+        return Squared(layout, cost, Prices.of(reject, cost, layout))
 
-    def searched(layout: Any, problem: Padded, found: Solution, **_: Any) -> Polished:
+    def searched(layout: Any, problem: Squared, found: Solution, **_: Any) -> Polished:
         return Polished(found.order, found.energy)  # local search is part of finding it
 
     return Method(check, solve_partial, searched, judge=None, partial=True)

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from ..compute.jit import njit
 
 WINDOW = 8  # markers between the first and the last that a move touches
-TINY = 1e-300
+NO_MASS = 1e-300
 
 
 @dataclass(frozen=True)
@@ -70,12 +70,12 @@ def messages(
     for a in range(n):
         into = prior if a == 0 else ahead[a - 1] @ steps[a - 1]
         joint = into * emit[a]
-        mass = np.maximum(joint.sum(1, keepdims=True), TINY)
+        mass = np.maximum(joint.sum(1, keepdims=True), NO_MASS)
         ahead[a] = joint / mass
         total += float(np.log(mass).sum())
     for a in range(n - 2, -1, -1):
         back = (behind[a + 1] * emit[a + 1]) @ steps[a].T
-        behind[a] = back / np.maximum(back.sum(1, keepdims=True), TINY)
+        behind[a] = back / np.maximum(back.sum(1, keepdims=True), NO_MASS)
     return ahead, behind, total
 
 
@@ -92,7 +92,7 @@ def recombination(
         counts = _crossings(cross, r)
         for a in range(n - 1):
             joint = ahead[a][:, :, None] * steps[a] * (emit[a + 1] * behind[a + 1])[:, None, :]
-            joint /= np.maximum(joint.sum((1, 2), keepdims=True), TINY)
+            joint /= np.maximum(joint.sum((1, 2), keepdims=True), NO_MASS)
             r[a] = float((joint.sum(0) * counts[a]).sum()) / (individuals * (1 if s == 2 else 2))
         r = r.clip(1e-4, 0.5)
     return r, total

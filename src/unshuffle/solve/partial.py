@@ -90,7 +90,7 @@ def usual_price(cost: Float[Tensor, "m m"], layout: Path | Cycle | Graph) -> flo
 
 
 @dataclass(frozen=True)
-class Padded:
+class Squared:
     """The square problem: ``m`` items and blanks, n positions and places outside."""
 
     layout: Path | Cycle | Graph
@@ -153,7 +153,7 @@ class Padded:
 
 def solve_partial(
     layout: Path | Cycle | Graph,
-    problem: Padded,
+    problem: Squared,
     asked: Request,
 ) -> Solution:
     """Which items to use, where, and which positions stay empty."""
@@ -174,7 +174,7 @@ def solve_partial(
     return Solution(problem.partial(ends[best]), float(energies[best]), soft, confidence, energies, same)
 
 
-def _starts(problem: Padded, asked: Request) -> Int[Tensor, "starts size"]:
+def _starts(problem: Squared, asked: Request) -> Int[Tensor, "starts size"]:
     starts = []
     chain = isinstance(problem.layout, (Path, Cycle))
     if chain and asked.allowed is None and problem.m > 1:
@@ -187,7 +187,7 @@ def _starts(problem: Padded, asked: Request) -> Int[Tensor, "starts size"]:
     return torch.cat(starts)
 
 
-def _whole_order(problem: Padded, asked: Request) -> Int[Tensor, "m"]:
+def _whole_order(problem: Squared, asked: Request) -> Int[Tensor, "m"]:
     """Of all items, as if there were a place for each."""
     asked = asked._replace(allowed=None, init=None)
     layout = Path(problem.m) if isinstance(problem.layout, Path) else Cycle(problem.m)
@@ -198,7 +198,7 @@ def _whole_order(problem: Padded, asked: Request) -> Int[Tensor, "m"]:
     return solve_cycle(layout, problem.cost, asked).order
 
 
-def _settled(problem: Padded, order: Int[Tensor, "size"], mask: Tensor | None, watch: Watch) -> Int[Tensor, "size"]:
+def _settled(problem: Squared, order: Int[Tensor, "size"], mask: Tensor | None, watch: Watch) -> Int[Tensor, "size"]:
     """Local search: swaps of any two, items left out and blanks among them, and the moves of chains, in turn until neither helps."""
     n = problem.layout.n
     improve = {Path: improve_path, Cycle: improve_tour}.get(type(problem.layout))
@@ -212,7 +212,7 @@ def _settled(problem: Padded, order: Int[Tensor, "size"], mask: Tensor | None, w
             return order
 
 
-def _judged(problem: Padded, order: Int[Tensor, "size"]) -> tuple[Float[Tensor, "m n"], Float[Tensor, "m"]]:
+def _judged(problem: Squared, order: Int[Tensor, "size"]) -> tuple[Float[Tensor, "m n"], Float[Tensor, "m"]]:
     """How likely each item is at each position, given the others, and how sure its place is, or that it has none."""
     masses = place_masses(*marginals(problem.graph, problem.priced, order))
     m, n = problem.m, problem.layout.n
@@ -224,7 +224,7 @@ def _judged(problem: Padded, order: Int[Tensor, "size"]) -> tuple[Float[Tensor, 
     return masses[:m, :n].float(), sure.float()
 
 
-def _thinned(order: Int[np.ndarray, "m"], problem: Padded) -> Int[np.ndarray, "n"]:
+def _thinned(order: Int[np.ndarray, "m"], problem: Squared) -> Int[np.ndarray, "n"]:
     """The cheapest partial order that leaves this sequence as it is: which items to leave out, where to leave positions empty.
 
     ``best[k, i]`` is the least that the first k positions can cost if item i of the sequence is in the last of them.

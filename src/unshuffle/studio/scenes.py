@@ -85,7 +85,7 @@ def written(results: Path, name: str = "result.json") -> dict[str, Any]:
     return json.loads((results / name).read_text())
 
 
-class Puzzle:
+class PuzzleScene:
     """Tiles at the mean of the places where they may stand: a heap that spreads out into a picture."""
 
     def __init__(self, box: Box) -> None:
@@ -223,7 +223,7 @@ def cut_out(strip: Strip) -> tuple[Image, float, float]:
     return picture.crop(box), max(left - box[0], 0.0), min(right, box[2]) - box[0]
 
 
-class Tour:
+class TourScene:
     """The ring of mean positions: a loop that stretches until it goes through all cities."""
 
     def __init__(self, cities: Cities) -> None:
@@ -250,7 +250,7 @@ class Tour:
         return {"order": said["order"], "confidence": said["confidence"], "length": length}
 
 
-class Heat:
+class TableScene:
     """The table with its rows where they are on the mean, and the dissimilarities beside it."""
 
     def __init__(self, given: tuple[Table, np.ndarray]) -> None:
@@ -365,10 +365,10 @@ class Lesson:
 
 
 SCENES: dict[str, type[Any]] = {
-    "puzzle": Puzzle,
+    "puzzle": PuzzleScene,
     "strips": Strips,
-    "tour": Tour,
-    "table": Heat,
+    "tour": TourScene,
+    "table": TableScene,
     "match": Sets,
     "learn": Lesson,
 }

@@ -64,7 +64,7 @@ FEWEST = 4  # tiles that are a picture: what is left holds together by chance
 
 
 @dataclasses.dataclass(frozen=True)
-class Picture:
+class Reassembled:
     """One of several: what stands in each cell of its grid, by the numbers of the whole pile."""
 
     solution: Solution
@@ -80,7 +80,7 @@ def reassemble_several(
     seed: int = 0,
     time_limit: float | None = None,
     callback: Callable[[Step], object] | None = None,
-) -> list[Picture]:
+) -> list[Reassembled]:
     """As many pictures as the pile holds, the surest first: each is found among the tiles that those before have left.
 
     To each of them all tiles of the others are foreign, so this is `reassemble_pile` of unknown size over and over. Tiles that fit nowhere
@@ -88,7 +88,7 @@ def reassemble_several(
     """
     at_least_two_by_two(tiles)
     turns = turns_of(tiles.shape[1:3]) if turned else (0,)
-    pictures: list[Picture] = []
+    pictures: list[Reassembled] = []
     with Watch(time_limit, callback) as watch, torch.no_grad():
         try:
             seams = (turned_seams if turned else seam_costs)(tiles.to(torch.float32), watch, gap=gap)
@@ -108,7 +108,7 @@ def reassemble_several(
                 break
             if turned:
                 found, grid = upright(in_quarters(found, turns), tiles[left], grid, any_way=True)
-            pictures.append(Picture(_numbered(found, left, len(tiles)), grid))
+            pictures.append(Reassembled(_numbered(found, left, len(tiles)), grid))
             left = left[~torch.isin(torch.arange(len(left)), used)]
     return pictures
 

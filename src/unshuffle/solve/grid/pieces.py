@@ -27,7 +27,7 @@ PULL = 0.1  # affinity to what stands around it that a tile must have to be plac
 
 
 @dataclass(frozen=True)
-class Local:
+class OnBoard:
     """The tiles on the board as a puzzle of their own: its evidence, its order, and which tile each of its tiles is (-1: blank)."""
 
     evidence: Evidence
@@ -92,7 +92,7 @@ class Pieces:
         """How sure each tile is of its neighbours, in sum over its states."""
         return self.belief.strength().reshape(self.tiles, self.states).sum(1)
 
-    def local(self, order: np.ndarray, state: np.ndarray) -> Local:
+    def local(self, order: np.ndarray, state: np.ndarray) -> OnBoard:
         """The puzzle that is left of a layout: ``order`` has the tile of each cell or -1, ``state`` that of each tile."""
         tile = np.full(self.grid.n, -1)
         used = np.sort(order[order >= 0])
@@ -108,7 +108,7 @@ class Pieces:
         number[used] = np.arange(len(used))
         own = np.where(order >= 0, number[order], 0)
         own[order < 0] = np.arange(len(used), self.grid.n)
-        return Local(evidence, own, tile)
+        return OnBoard(evidence, own, tile)
 
 
 def usual_price(cost: tuple[Tensor, Tensor], states: int = 1) -> float:
