@@ -33,7 +33,8 @@ def test_version_and_help_are_quick_and_need_no_torch():
     assert listing.returncode == 0
     for command in ("jigsaw", "strips", "tour", "seriate", "demo", "bench"):
         assert command in listing.stdout
-    code = "import sys, unshuffle; from unshuffle.cli.common import build; build(None); print('torch' in sys.modules)"
+    code = "import sys; from unshuffle.cli.common import COMMANDS, build\n"
+    code += "for name in (None, *COMMANDS): build(name)\nprint('torch' in sys.modules)"
     assert run(sys.executable, "-c", code).stdout.strip() == "False"
 
 

@@ -19,9 +19,8 @@ from unshuffle.errors import BadInput
 from unshuffle.readers.tables import Table, read_table
 from unshuffle.solve.solution import Polished, Solution
 from unshuffle.tasks import seriation
+from unshuffle.tasks.criteria import Criterion, Kind
 from unshuffle.tasks.seriation import (
-    Criterion,
-    Kind,
     anti_robinson,
     column_order,
     criterion_for,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..files import write_together
-from ..tasks.seriation import Criterion, Kind
+from ..tasks.criteria import Criterion, Kind
 from .common import Clock, announce, foresee, json_text, png_of, progress, say, table_text, to_the_end
 from .labels import MOST_NAMES, name_ticks
 from .options import Alternatives, Drop, Polish, Use, Usual, names_of

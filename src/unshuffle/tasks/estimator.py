@@ -11,7 +11,8 @@ from scipy.spatial.distance import cdist, pdist, squareform
 from torch import Tensor
 
 from ..errors import BadInput, dense, shown
-from .seriation import Criterion, seriate
+from .criteria import Criterion
+from .seriation import seriate
 
 try:
     from sklearn.base import BaseEstimator, TransformerMixin

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import Enum
 
 import numpy as np
 import torch
@@ -27,22 +26,10 @@ from ..solve.kinds import instead
 from ..solve.solution import Polished, Solution
 from ..structure.layouts import Graph, Path
 from ..watch import Step, Watch
+from .criteria import Criterion, Kind
 
 MOST_LEAVES = 1500  # optimal leaf ordering is cubic: 1500 rows take half a minute
 LINKAGES = ("average", "complete", "single")
-
-
-class Kind(str, Enum):
-    """What the numbers of a table are."""
-
-    features = "features"
-    counts = "counts"
-    dissimilarity = "dissimilarity"
-
-
-class Criterion(str, Enum):
-    path = "path"
-    two_sum = "two-sum"
 
 
 def kind_of(table: Table) -> Kind:
