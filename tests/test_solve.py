@@ -343,7 +343,7 @@ def test_callback_and_ctrl_c_stop_with_the_best_so_far():
         (us.Cycle(3), {"cost": torch.zeros(4, 4)}, "3 x 3"),
         (us.Cycle(3), {"cost": torch.zeros(3, 2)}, "square"),
         (us.Cycle(3), {"cost": torch.full((3, 3), torch.nan)}, "finite"),
-        (us.Cycle(3), {"cost": torch.zeros(3, 3), "items": torch.zeros(3, 1)}, "items= belong"),
+        (us.Cycle(3), {"cost": torch.zeros(3, 3), "items": torch.zeros(3, 1)}, "not both"),
         (lambda x: x.sum(), {"cost": torch.zeros(3, 3), "items": torch.zeros(3, 1)}, "cost= belongs"),
         (us.Cycle(3), {"cost": (torch.zeros(3, 3), torch.zeros(3, 3))}, "one cost matrix"),
         (us.Grid(1, 3), {"cost": (torch.zeros(3, 3),) * 3}, "right, below"),

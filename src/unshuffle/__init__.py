@@ -31,6 +31,8 @@ _HOME = {
     "Grid": "structure.layouts",
     "Graph": "structure.layouts",
     "Solution": "solve.solution",
+    "Solutions": "solve.batch",
+    "solve_all": "solve.batch",
     "match": "solve.match.front",
     "Match": "solve.match.front",
     "Anneal": "temperature.schedules",
@@ -110,6 +112,8 @@ if TYPE_CHECKING:
     from .relaxations.ot4p import OT4P as OT4P
     from .relaxations.softsort import SoftSort as SoftSort
     from .relaxations.straight_through import StraightThrough as StraightThrough
+    from .solve.batch import Solutions as Solutions
+    from .solve.batch import solve_all as solve_all
     from .solve.match.front import Match as Match
     from .solve.match.front import match as match
     from .solve.solution import Solution as Solution

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 LINE, START, SURE = "#31688e", "#d1495b", "RdYlGn"
 FINEST = 256  # rows and columns of a matrix that a picture can show
+MANY = 2000  # points whose rings would hide the way through them
 LARGEST = 64  # pixels of a side, of a picture among many
 
 
@@ -43,17 +44,18 @@ def draw_tour(ax: Axes, points: Any, order: Any, *, closed: bool, confidence: An
             f"points must be coordinates of all {len(order)} items (items x 2), not of shape {points.shape}."
         )
     way = points[[*order, order[0]] if closed else order]
-    ax.plot(way[:, 0], way[:, 1], color=LINE, linewidth=1.2)
-    size = max(2.0, 30.0 / max(1.0, len(order) / 60))
+    many = len(order) > MANY
+    ax.plot(way[:, 0], way[:, 1], color=LINE, linewidth=0.5 if many else 1.2)
+    size = max(0.5 if many else 2.0, 30.0 / max(1.0, len(order) / 60))
     if confidence is None:
         ax.scatter(*points[order, :2].T, s=size, color="#222222", zorder=2)
     else:
         sure = ax.scatter(
             *points[order, :2].T, s=size, c=np.asarray(confidence)[order], cmap=SURE, vmin=0, vmax=1, zorder=2,
-            edgecolors="#222222", linewidths=0.4,
+            edgecolors="none" if many else "#222222", linewidths=0.4,
         )  # fmt: skip
         ax.figure.colorbar(sure, ax=ax, shrink=0.6, label="confidence")
-    ax.scatter(*way[:1, :2].T, s=4 * size, facecolors="none", edgecolors=START, linewidths=1.5, zorder=3)
+    ax.scatter(*way[:1, :2].T, s=max(4 * size, 8.0), facecolors="none", edgecolors=START, linewidths=1.5, zorder=3)
     ax.set_aspect("equal")
     ax.margins(0.08)
     ax.tick_params(labelsize=8)

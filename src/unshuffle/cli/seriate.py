@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..errors import BadInput
 from ..files import write_together
+from ..plots import FINEST, coarser, draw_matrix
 from ..tasks.criteria import Criterion, Kind
 from .common import Clock, announce, foresee, json_text, png_of, progress, say, table_text, to_the_end
 from .labels import MOST_NAMES, name_ticks
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
     from ..readers.tables import Table
     from ..tasks.seriation import Seriation
+
+DRAWING = 3e-5  # seconds for each number of a long table: its picture and its files
 
 
 def seriate(
@@ -39,7 +43,8 @@ def seriate(
 ) -> None:
     """Order the rows (and columns) of a table so that neighbours are alike.
 
-    Compares with spectral seriation and optimal leaf ordering on the same criterion. Writes rows.csv (and columns.csv), the
+    Compares with spectral seriation and optimal leaf ordering on the same criterion; more than 2,000 rows are ordered by their near
+    neighbours instead, without all pairs. Writes rows.csv (and columns.csv), the
     ordered table.csv, before-after.png and result.json.
 
     Example: unshuffle seriate graves.csv --columns --drop Site --drop Period
@@ -55,15 +60,22 @@ def seriate(
         read = read_table(table, tuple(drop or ()), names_of(use))
         assumed = "" if kind else f" Taken as {seriation.ASSUMED[seriation.kind_of(read)]}."
         kind = kind or seriation.kind_of(read)
-        criterion = criterion or seriation.criterion_for(read, kind)
-        apart = seriation.dissimilarity(read, kind)
-        show.given((read, apart))
+        many = seriation.many(read, kind)
+        if many and criterion is Criterion.two_sum:
+            raise BadInput(
+                f"2-SUM compares all pairs of rows, which {len(read.rows)} rows are too many for; leave --criterion out."
+            )
+        criterion = criterion or (Criterion.path if many else seriation.criterion_for(read, kind))
+        apart = seriation.coordinates(read, kind) if many else seriation.dissimilarity(read, kind)
+        if not many:
+            show.given((read, apart))
         announce(f"{understood(read)}.{assumed}", usual.silent)
-        foresee(*seriation.foreseen(len(apart), criterion, usual.time_limit), usual.silent)
+        foresee(*seriation.foreseen(len(apart), criterion, usual.time_limit, many), usual.silent)
         share = 0.7 if columns and kind is not Kind.dissimilarity else 1.0  # of the time; the rest is for the columns
-        limit = None if clock.left is None else clock.left * share
+        left = clock.before(DRAWING * read.values.size) if many else clock.left
+        limit = None if left is None else left * share
         options = {"seed": usual.seed, "time_limit": limit, "callback": show, "polish": polish}
-        found = seriation.seriate(apart, criterion, **options)
+        found = seriation.seriate_many(apart, **options) if many else seriation.seriate(apart, criterion, **options)
         across, sure = np.arange(len(read.columns)), np.zeros(len(read.columns))
         if kind is Kind.dissimilarity:
             across, sure = found.order, found.solution.confidence.numpy()
@@ -117,6 +129,8 @@ def summary(
     D, few = found.dissimilarity, len(found.order) <= 500
 
     def measures(order: np.ndarray) -> dict[str, float]:
+        if D is None:
+            return {"path length": found.value}
         both: dict[str, float] = {"path length": path_length(D, order), "2-SUM": two_sum(D, order)}
         return {**both, "anti-Robinson events": anti_robinson(D, order)} if few else both
 
@@ -150,6 +164,8 @@ def summary(
 
 def lowest(found: Seriation) -> str:
     """Whose value is lowest; ours if they are equal up to rounding."""
+    if not found.others:
+        return "unshuffle"
     name, (value, _) = min(found.others.items(), key=lambda other: other[1][0])
     return "unshuffle" if found.value <= value + 1e-9 * abs(value) else name
 
@@ -181,6 +197,8 @@ def picture_of(table: Table, found: Seriation, across: np.ndarray) -> Figure:
     X, D, order = table.values, found.dissimilarity, found.order
     scale = np.abs(X).max(0)
     shown = X / np.where(scale > 0, scale, 1)
+    if D is None:
+        return picture_of_many(shown, shown[np.ix_(order, across)], found.solution.confidence.numpy()[order])
     named = [table.rows[k] for k in order], [table.columns[k] for k in across]
     few = min(len(X), MOST_NAMES)
     figure = Figure(figsize=(10.5, max(8.0, 0.24 * few)), layout="constrained")
@@ -202,4 +220,21 @@ def picture_of(table: Table, found: Seriation, across: np.ndarray) -> Figure:
     panels[1, 1].set(xticks=[], yticks=[], title="sure")
     figure.colorbar(layer, ax=panels[1, 2], shrink=0.7, label="confidence of a row")
     panels[0, 1].set_axis_off()
+    return figure
+
+
+def picture_of_many(before: np.ndarray, after: np.ndarray, sure: np.ndarray) -> Figure:
+    """A long table, rows as given and in order, means of neighbouring rows where there are more than a picture shows."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.5, 6.5), layout="constrained")
+    panels = figure.subplots(1, 3, width_ratios=(1, 1, 0.08))
+    for axes, values, when in zip(panels, (before, after), ("as given", "in order"), strict=False):
+        draw_matrix(axes, values)
+        axes.set(title=f"table, {when}", xlabel="columns", ylabel="rows")
+    layer = panels[2].imshow(
+        coarser(sure[:, None], FINEST), aspect="auto", cmap="RdYlGn", vmin=0, vmax=1, interpolation="nearest"
+    )
+    panels[2].set(xticks=[], yticks=[], title="sure")
+    figure.colorbar(layer, ax=panels[2], label="confidence of a row")
     return figure

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from ..tasks.tour import Cities
 
 
+DRAWING = 2e-4  # seconds for each of many cities
+
+
 def tour(
     file: Annotated[Path, typer.Argument(help="CSV of coordinates or of distances, or a TSPLIB .tsp file.")],
     use: Use = None,
@@ -38,7 +41,8 @@ def tour(
 
     Reads a table with one city per line, a square matrix of distances, or TSPLIB (EUC_2D, CEIL_2D, GEO, ATT, EXPLICIT; lengths
     by its rules), and says how it understood it: columns called x and y (and z) or lon and lat are taken by their titles, names
-    and ids by their content. Writes NAME.tour, NAME.csv, NAME.json and, if the cities have coordinates, NAME.png.
+    and ids by their content. More than 2,000 cities with coordinates are not annealed: local search by near neighbours takes 20 s for
+    20,000. Writes NAME.tour, NAME.csv, NAME.json and, if the cities have coordinates, NAME.png.
 
     Example: unshuffle tour cities.csv --polish
     """
@@ -50,8 +54,9 @@ def tour(
         cities = read_cities(file, names_of(use) or names_of(columns), drop or ())
         announce(f"{cities.understood}.", usual.silent)
         show.given(cities)
-        foresee(*foreseen(cities.n, runs, usual.time_limit), usual.silent)
-        options = {"polish": polish, "runs": runs, "seed": usual.seed, "time_limit": clock.left, "callback": show}
+        foresee(*foreseen(cities.n, runs, usual.time_limit, cities.places is not None), usual.silent)
+        left = clock.left if cities.places is None else clock.before(DRAWING * cities.n)
+        options = {"polish": polish, "runs": runs, "seed": usual.seed, "time_limit": left, "callback": show}
         solution = solve_tour(cities, **options)
         with to_the_end():
             order = solution.best_order
@@ -104,8 +109,9 @@ def _stops(cities: Cities, solution: Solution, order: Tensor) -> Iterator[tuple[
 
 
 def _lines(cities: Cities, solution: Solution, clock: Clock, files: list[Path]) -> list[str]:
-    lines = [f"{cities.name}: {cities.n} cities, length {_number(cities, solution.energy)} without local search"]
-    if solution.polished is not None:
+    how = "without" if cities.places is None else "by shortest links and"
+    lines = [f"{cities.name}: {cities.n} cities, length {_number(cities, solution.energy)} {how} local search"]
+    if solution.polished is not None and cities.places is None:
         lines.append(f"with 2-opt and Or-opt: {_number(cities, solution.best_energy)}")
     runs = len(solution.energies)
     lines.append(f"best of {runs} run{'s' if runs > 1 else ''}, {clock.words()} ({solution.status})")

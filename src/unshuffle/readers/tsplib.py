@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,64 +13,91 @@ from torch import Tensor
 from ..errors import BadInput
 
 RADIUS = 6378.388  # of the earth in km, as TSPLIB fixes it
+MOST_EXPLICIT = 20_000  # cities: the matrix in double precision then takes 3 GB
 PI = 3.141592  # TSPLIB's own pi: with the true one some GEO lengths differ by 1
 
 
-def euc_2d(points: np.ndarray) -> np.ndarray:
+Rule = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""From coordinates (..., 2) of one city and of another to the distance between them."""
+
+
+def euc_2d(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     """Euclidean, rounded to the nearest whole number."""
-    return np.floor(_euclid(points) + 0.5)
+    return np.floor(_euclid(p, q) + 0.5)
 
 
-def ceil_2d(points: np.ndarray) -> np.ndarray:
+def ceil_2d(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     """Euclidean, rounded up."""
-    return np.ceil(_euclid(points))
+    return np.ceil(_euclid(p, q))
 
 
-def att(points: np.ndarray) -> np.ndarray:
+def att(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     """Pseudo-Euclidean: the root of a tenth of the squared distance, rounded so that it is never below it."""
-    exact = np.sqrt((np.square(points[:, None] - points[None])).sum(-1) / 10)
-    return np.ceil(exact)
+    return np.ceil(np.sqrt(np.square(p - q).sum(-1) / 10))
 
 
-def geo(points: np.ndarray) -> np.ndarray:
-    """Great circles in km; coordinates are degrees and minutes, DDD.MM: latitude, longitude."""
-    degrees = np.trunc(points)
-    latitude, longitude = (PI * (degrees + 5 * (points - degrees) / 3) / 180).T
-    q1 = np.cos(longitude[:, None] - longitude)
-    q2 = np.cos(latitude[:, None] - latitude)
-    q3 = np.cos(latitude[:, None] + latitude)
+def geo(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Great circles in km; coordinates are degrees and minutes, DDD.MM: latitude, longitude. 1 from a city to itself."""
+    (latitude, longitude), (other, further) = (np.moveaxis(radians(points), -1, 0) for points in (p, q))
+    q1 = np.cos(longitude - further)
+    q2 = np.cos(latitude - other)
+    q3 = np.cos(latitude + other)
     angle = np.arccos(np.clip(0.5 * ((1 + q1) * q2 - (1 - q1) * q3), -1, 1))
-    distance = np.floor(RADIUS * angle + 1)
-    np.fill_diagonal(distance, 0)
-    return distance
+    return np.floor(RADIUS * angle + 1)
 
 
-RULES: dict[str, Callable[[np.ndarray], np.ndarray]] = {"EUC_2D": euc_2d, "CEIL_2D": ceil_2d, "ATT": att, "GEO": geo}
+def radians(points: np.ndarray) -> np.ndarray:
+    """Of degrees and minutes, DDD.MM."""
+    degrees = np.trunc(points)
+    return PI * (degrees + 5 * (points - degrees) / 3) / 180
 
 
-def _euclid(points: np.ndarray) -> np.ndarray:
-    return np.hypot(points[:, None, 0] - points[None, :, 0], points[:, None, 1] - points[None, :, 1])
+RULES: dict[str, Rule] = {"EUC_2D": euc_2d, "CEIL_2D": ceil_2d, "ATT": att, "GEO": geo}
 
 
-def read_tsplib(text: str, path: Path) -> tuple[str, Tensor, Tensor | None, list[str]]:
-    """Name, costs, points (if there are any to draw) and labels of the cities."""
+def _euclid(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    return np.hypot(p[..., 0] - q[..., 0], p[..., 1] - q[..., 1])
+
+
+class Instance(NamedTuple):
+    """What a file says: distances as a matrix, or coordinates and the rule to measure them by; and where to draw cities, if anywhere."""
+
+    name: str
+    cost: Tensor | None
+    points: np.ndarray | None
+    rule: Rule | None
+    drawn: Tensor | None
+    labels: list[str]
+
+
+def matrix_of(points: np.ndarray, rule: Rule) -> Tensor:
+    """All distances, 0 from a city to itself."""
+    cost = rule(points[:, None], points[None])
+    np.fill_diagonal(cost, 0)
+    return torch.from_numpy(cost)
+
+
+def read_tsplib(text: str, path: Path) -> Instance:
     keys, sections = _parse(text, path)
     n = _dimension(keys, path)
     rule = keys.get("EDGE_WEIGHT_TYPE", "")
     points, labels = _points(sections.get("NODE_COORD_SECTION"), n, path)
+    cost: Tensor | None = None
     if rule == "EXPLICIT":
-        cost = _explicit(sections.get("EDGE_WEIGHT_SECTION", []), keys.get("EDGE_WEIGHT_FORMAT", ""), n, path)
+        if n > MOST_EXPLICIT:
+            raise BadInput(f"{path.name} has DIMENSION {n}; as a matrix at most {MOST_EXPLICIT} cities fit in memory.")
+        cost = torch.from_numpy(
+            _explicit(sections.get("EDGE_WEIGHT_SECTION", []), keys.get("EDGE_WEIGHT_FORMAT", ""), n, path)
+        )
         shown, _ = _points(sections.get("DISPLAY_DATA_SECTION"), n, path)
         points = shown if points is None else points
-    elif rule in RULES:
-        if points is None:
-            raise BadInput(f"{path.name} has no NODE_COORD_SECTION, which {rule} needs.")
-        cost = RULES[rule](points)
-    else:
+    elif rule not in RULES:
         known = ", ".join([*RULES, "EXPLICIT"])
         raise BadInput(f"{path.name} has EDGE_WEIGHT_TYPE {rule or 'missing'}; these are understood: {known}.")
+    elif points is None:
+        raise BadInput(f"{path.name} has no NODE_COORD_SECTION, which {rule} needs.")
     drawn = None if points is None else torch.from_numpy(points[:, ::-1].copy() if rule == "GEO" else points)
-    return keys.get("NAME", path.stem), torch.from_numpy(cost), drawn, labels
+    return Instance(keys.get("NAME", path.stem), cost, points, RULES.get(rule), drawn, labels)
 
 
 def _parse(text: str, path: Path) -> tuple[dict[str, str], dict[str, list[str]]]:
@@ -101,8 +129,8 @@ def _dimension(keys: dict[str, str], path: Path) -> int:
         n = int(keys["DIMENSION"])
     except (KeyError, ValueError):
         raise BadInput(f"{path.name} has no usable DIMENSION line, which TSPLIB files need.") from None
-    if not 1 <= n <= 20_000:
-        raise BadInput(f"{path.name} has DIMENSION {n}; expected 1 to 20000 cities.")
+    if n < 1:
+        raise BadInput(f"{path.name} has DIMENSION {n}; expected one city or more.")
     return n
 
 

@@ -43,6 +43,11 @@ def solve(
     the best wins. The same ``seed`` gives the same order. After ``time_limit`` seconds, on Ctrl-C, or when ``callback``
     returns False, the best order so far comes back. ``polish`` adds a local search, reported apart.
 
+    A `Path` or a `Cycle` takes ``items`` in place of ``cost`` too: coordinates or features (n x d), compared by their Euclidean distance; or
+    a scipy sparse matrix as ``cost``, such as a graph of nearest neighbours, symmetric, in which a pair that is not stored costs twice
+    the dearest that is. Beyond 2,000 such items no whole matrix is made, nothing is annealed, and ``soft`` is sparse: near neighbours and local
+    search find the order, a path along the data as a whole where that is hardly longer. 100,000 items take minutes.
+
     With ``reject`` there may be more or fewer items (``cost``) than positions; empty ones are -1. It is the price, in units of
     the cost, of an item left out and of a position left empty: a number, a pair (item, position), one for
     each item, True for prices from the costs themselves, or False for no more of either than there must be. On a `Grid` it is the

@@ -21,7 +21,8 @@ def costs(cost: Any) -> Tensor | tuple[Tensor, ...]:
 def _matrix(cost: Tensor) -> Tensor:
     """Kept in double precision: energies are sums of thousands of costs. The annealers go on in single precision."""
     if cost.ndim != 2 or cost.shape[0] != cost.shape[1]:
-        raise BadInput(f"A cost must be a square matrix (items x items), not of shape {tuple(cost.shape)}.")
+        batch = "; many instances of one layout are for us.solve_all" if cost.ndim == 3 else ""
+        raise BadInput(f"A cost must be a square matrix (items x items), not of shape {tuple(cost.shape)}{batch}.")
     if not torch.isfinite(cost).all():
         raise BadInput("A cost must be finite, but some entries are NaN or infinite; use a large number or allowed=.")
     return cost.detach().to("cpu", torch.float64)
@@ -69,7 +70,7 @@ def single(given: Any, layout: Any) -> Tensor:
     """The one cost matrix, of any size."""
     if isinstance(given, tuple):
         raise BadInput(f"A {type(layout).__name__} takes one cost matrix, but {len(given)} came.")
-    return _exactly_symmetric(given)
+    return exactly_symmetric(given)
 
 
 def chain(given: Any, path: Any) -> Tensor:
@@ -79,7 +80,7 @@ def chain(given: Any, path: Any) -> Tensor:
     return cost
 
 
-def _exactly_symmetric(cost: Tensor) -> Tensor:
+def exactly_symmetric(cost: Tensor) -> Tensor:
     """A cost that differs from its transpose by rounding alone is meant to be symmetric.
 
     `torch.cdist` in single precision gives short distances to 3e-4 of a usual one. Not of the longest: that may be "never".

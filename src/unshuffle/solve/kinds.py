@@ -126,15 +126,52 @@ def _partial(reject: Any) -> Method:
     return Method(check, solve_partial, searched, judge=None, partial=True)
 
 
+WHOLE = 2000
+"""Up to so many items coordinates and sparse costs become a whole matrix, which is annealed. Tours of more are shorter, and found in
+seconds instead of minutes, by near neighbours alone."""
+
+
+def _known(problem: Path | Cycle, cost: Any, items: Any) -> Any:
+    """The cost matrix of a few items with coordinates or a sparse cost; of many, what they are known by."""
+    from .near.space import Large, checked_items, checked_sparse, filled
+
+    n, name = problem.n, type(problem).__name__
+    known: Any = checked_sparse(cost, n, name) if items is None else checked_items(items, n, name)
+    if n > WHOLE:
+        if isinstance(problem, Path) and problem.reach > 1:
+            raise BadInput(f"reach={problem.reach} of more than {WHOLE} items needs cost= as a whole matrix.")
+        return Large(known)
+    if items is None:
+        return torch.from_numpy(filled(known))
+    points = torch.from_numpy(known)
+    return torch.cdist(points, points, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def _near() -> Method:
+    from .near.solver import searched, solve_near
+
+    return Method(check=lambda given, _: given, solve=solve_near, polish=searched, judge=None)
+
+
 def method_for(problem: Any, cost: Any, items: Any, reject: Any = None) -> tuple[Method, Any, tuple[int, int]]:
     """The row of this problem, what the user gave to go with it, checked, and the numbers of items and positions."""
     row = next((row for layout, row in LAYOUTS.items() if isinstance(problem, layout)), None)
     if row is not None:
         name = type(problem).__name__
-        if cost is None:
-            raise BadInput(f"A {name} needs cost=, the pair cost of neighbours (items x items).")
-        if items is not None:
-            raise BadInput(f"A {name} takes cost= alone; items= belong to a loss of your own.")
+        chain = isinstance(problem, (Path, Cycle))
+        if cost is None and items is None:
+            either = " or items=, their coordinates (n x d)" if chain else ""
+            raise BadInput(f"A {name} needs cost=, the pair cost of neighbours (items x items){either}.")
+        if items is not None and not chain:
+            raise BadInput(f"A {name} takes cost= alone; items= belong to a Path, a Cycle or a loss of your own.")
+        if items is not None and cost is not None:
+            raise BadInput(f"A {name} takes cost= or items=, not both.")
+        if chain and (items is not None or hasattr(cost, "tocsr")):
+            if reject is not None:
+                raise BadInput("reject= goes with cost= as a whole matrix, not with items= or a sparse cost.")
+            cost = _known(problem, cost, items)
+            if not isinstance(cost, Tensor):
+                return _near(), cost, (problem.n, problem.n)
         states, n = checks.states_of(cost), problem.n
         given = checks.costs(cost) if states is None else checks.pieces(cost, states)
         m = len(given[0] if isinstance(given, tuple) else given) // (states or 1)

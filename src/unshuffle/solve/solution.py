@@ -33,7 +33,7 @@ class Solution:
     """Item at each position, as annealed; -1 where a position stays empty."""
     energy: float
     soft: Float[Tensor, "n n"]
-    """Soft permutation (items x positions) of the winning run, before decoding."""
+    """Soft permutation (items x positions) of the winning run, before decoding; of thousands of items the order itself, sparse."""
     confidence: Float[Tensor, "n"]
     """One number in [0, 1] per *item*: how sure its place is, given the places of the others."""
     energies: Float[Tensor, "runs"]
@@ -107,7 +107,7 @@ class Solution:
 
         ``points`` (items x 2): the way through them. ``table`` (items x anything; square: dissimilarities, both sides are ordered):
         a heat map with its rows in order. ``pictures`` (items x height x width): a grid of them. ``history``: energy and entropy
-        against time. Without any of these: the soft permutation, its rows in order.
+        against time. Without any of these: the soft permutation, its rows in order (the history, where it is sparse).
         """
         order = self.best_order[self.best_order >= 0].numpy()
         if points is not None:
@@ -119,7 +119,7 @@ class Solution:
         if pictures is not None:
             shape = (self.layout.height, self.layout.width) if isinstance(self.layout, Grid) else (1, len(self.order))
             return plots.draw_pictures(plots.new_axes(ax), pictures, self.best_order, shape)
-        if history:
+        if history or self.soft.is_sparse:
             return plots.draw_history(plots.new_axes(ax, (5.6, 3.2)), self.history)
         rows = torch.cat((self.best_order[self.best_order >= 0], self.left_out)).numpy()
         return plots.draw_soft(plots.new_axes(ax), self.soft, rows)

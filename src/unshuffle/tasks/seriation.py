@@ -22,7 +22,7 @@ from ..errors import BadInput
 from ..readers.tables import Table
 from ..solve import solve
 from ..solve.alternatives import alternatives
-from ..solve.kinds import instead
+from ..solve.kinds import WHOLE, instead
 from ..solve.solution import Polished, Solution
 from ..structure.layouts import Graph, Path
 from ..watch import Step, Watch
@@ -84,23 +84,42 @@ def dissimilarity(table: Table, kind: Kind) -> Float[np.ndarray, "n n"]:
             )
         return (X + X.T) / 2
     if kind is Kind.counts:
-        if (X < 0).any():
-            row, column = np.argwhere(X < 0)[0]
-            raise BadInput(
-                f"Counts must not be negative, but {table.rows[row]!r}, {table.columns[column]!r} is {X[row, column]:g}."
-            )
-        empty = np.flatnonzero(X.sum(1) == 0)
-        if len(empty):
-            raise BadInput(
-                f"Row {table.rows[empty[0]]!r} has no counts at all, so nothing says where it belongs; drop it."
-            )
-        return squareform(pdist(X / X.sum(1, keepdims=True), "cityblock"))
+        return squareform(pdist(_shares(table), "cityblock"))
+    return squareform(pdist(_standardised(X)))
+
+
+def coordinates(table: Table, kind: Kind) -> Float[np.ndarray, "n d"]:
+    """Rows as points whose straight distances compare them: standardised columns; of counts, roots of shares (Hellinger)."""
+    return np.sqrt(_shares(table)) if kind is Kind.counts else _standardised(table.values)
+
+
+def _shares(table: Table) -> Float[np.ndarray, "n d"]:
+    """Counts as shares of their rows."""
+    X = table.values
+    if (X < 0).any():
+        row, column = np.argwhere(X < 0)[0]
+        raise BadInput(
+            f"Counts must not be negative, but {table.rows[row]!r}, {table.columns[column]!r} is {X[row, column]:g}."
+        )
+    empty = np.flatnonzero(X.sum(1) == 0)
+    if len(empty):
+        raise BadInput(f"Row {table.rows[empty[0]]!r} has no counts at all, so nothing says where it belongs; drop it.")
+    return X / X.sum(1, keepdims=True)
+
+
+def _standardised(X: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n some"]:
+    """Columns with mean 0 and spread 1; those without any spread are left out."""
     if np.abs(X).max() > 1e150:  # squares of more do not fit a double
         raise BadInput("The numbers of the table are too large to compare; divide them by a power of ten.")
     spread = X.std(0)
     if not (spread > 0).any():
         raise BadInput("All rows of the table are the same, so there is no order to find.")
-    return squareform(pdist((X - X.mean(0))[:, spread > 0] / spread[spread > 0]))
+    return (X - X.mean(0))[:, spread > 0] / spread[spread > 0]
+
+
+def many(table: Table, kind: Kind) -> bool:
+    """Whether there are too many rows to compare each with each: then `seriate_many` is for them."""
+    return kind is not Kind.dissimilarity and len(table.values) > WHOLE
 
 
 def path_length(D: Float[np.ndarray, "n n"], order: Int[np.ndarray, "n"]) -> float:
@@ -155,14 +174,19 @@ class Seriation:
     """Value and order of the standard methods."""
     solution: Solution
     """Of this order, whoever found it: its confidence, and what local search made of it."""
-    dissimilarity: Float[np.ndarray, "n n"] = field(repr=False)
+    dissimilarity: Float[np.ndarray, "n n"] | None = field(repr=False)
+    """None of many rows, of which only near ones were compared."""
 
     def at(self, order: Int[np.ndarray, "n"]) -> Solution:
         """The solution with another order of the same rows in its place."""
+        if self.dissimilarity is None:
+            raise ValueError("Of many rows there is one order.")
         return instead(self.solution, *_problem(self.dissimilarity, self.criterion), torch.from_numpy(order.copy()))
 
     def alternatives(self, count: int) -> list[Polished]:
-        """The next best orders that were found, all different."""
+        """The next best orders that were found, all different; none of many rows."""
+        if self.dissimilarity is None:
+            return []
         return alternatives(*_problem(self.dissimilarity, self.criterion), self.solution, count + 1)[1:]
 
 
@@ -200,6 +224,19 @@ def seriate(
         if best.energy > value - slack:
             winner, best = name, instead(best, *_problem(D, criterion), torch.from_numpy(order.copy()))
     return Seriation(best.order.numpy(), criterion, best.energy, winner, values, best, D)
+
+
+def seriate_many(
+    points: Float[np.ndarray, "n d"],
+    *,
+    seed: int = 0,
+    time_limit: float | None = None,
+    callback: Callable[[Step], object] | None = None,
+    polish: bool = False,
+) -> Seriation:
+    """Thousands of rows by their near neighbours and local search, along the data as a whole where there is such a way."""
+    found = solve(Path(len(points)), items=points, seed=seed, time_limit=time_limit, callback=callback, polish=polish)
+    return Seriation(found.order.numpy(), Criterion.path, found.energy, "near neighbours", {}, found, None)
 
 
 def leaf_seconds(n: int) -> float:
@@ -259,7 +296,10 @@ def column_order(
     return np.concatenate((order, np.setdiff1d(np.arange(width), used))), confidence
 
 
-def foreseen(n: int, criterion: Criterion, time_limit: float | None = None) -> tuple[float, float]:
-    """Seconds and gigabytes that n rows may take; measured on 2 cores."""
+def foreseen(n: int, criterion: Criterion, time_limit: float | None = None, near: bool = False) -> tuple[float, float]:
+    """Seconds and gigabytes that n rows may take; measured on 2 cores. ``near``: only near ones are compared."""
+    if near:
+        seconds = 3e-4 * n
+        return seconds if time_limit is None else min(seconds, time_limit), 3e-6 * n
     seconds = (leaf_seconds(n) if n <= MOST_LEAVES else 0.0) + (2e-5 if criterion is Criterion.path else 2e-4) * n**2
     return seconds if time_limit is None else min(seconds, time_limit), 120 * n**2 / 1e9

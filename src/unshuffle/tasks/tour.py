@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +14,24 @@ from torch import Tensor
 from ..errors import BadInput
 from ..readers.cells import Sheet, is_number, read_cells
 from ..readers.tables import name_column, numbers
-from ..readers.tsplib import read_tsplib
+from ..readers.tsplib import Rule, geo, matrix_of, radians, read_tsplib
 from ..solve import solve
 from ..solve.alternatives import alternatives
 from ..solve.cycle.solver import LARGE, MOST_TOGETHER, default_rounds, default_runs
+from ..solve.kinds import WHOLE
 from ..solve.solution import Polished, Solution
 from ..structure.layouts import Cycle
 
-MOST = 20_000  # cities: the distance matrix in double precision then takes 3 GB
+
+@dataclass(frozen=True)
+class Places:
+    """Cities that are too many for a matrix of their distances."""
+
+    points: Float[np.ndarray, "n d"]
+    rule: Rule
+    """Measures pairs of these points."""
+    space: Float[np.ndarray, "n d"]
+    """Where the cities are, so that straight lines are as long as the distances, or grow with them: on the globe, points of a sphere."""
 
 
 @dataclass(frozen=True)
@@ -29,17 +39,19 @@ class Cities:
     """An instance: pair costs, where the cities are if that is known, what the file called them."""
 
     name: str
-    cost: Float[Tensor, "n n"]
+    cost: Float[Tensor, "n n"] | None
+    """All distances; None for many cities with coordinates, which have ``places``."""
     points: Float[Tensor, "n 2"] | None
     labels: list[str]
     whole: bool = False
     """Lengths are whole numbers, as TSPLIB rounds them."""
     understood: str = ""
     """How the file was read, in words."""
+    places: Places | None = None
 
     @property
     def n(self) -> int:
-        return len(self.cost)
+        return len(self.labels)
 
 
 def read_cities(path: Path, columns: Sequence[str] = (), drop: Sequence[str] = ()) -> Cities:
@@ -53,10 +65,11 @@ def read_cities(path: Path, columns: Sequence[str] = (), drop: Sequence[str] = (
     if path.suffix.lower() in (".tsp", ".atsp") or b"EDGE_WEIGHT_TYPE" in beginning:
         if columns or drop:
             raise BadInput(f"{path.name} is a TSPLIB file, which has no columns to choose or to drop.")
-        name, cost, points, labels = read_tsplib(_text(path), path)
-        return Cities(
-            name, cost, points, labels, whole=True, understood=f"{len(cost)} cities, distances as TSPLIB has them"
-        )
+        name, cost, points, rule, drawn, labels = read_tsplib(_text(path), path)
+        words, places = f"{len(labels)} cities, distances as TSPLIB has them", None
+        if cost is None and points is not None and rule is not None:
+            cost, places = _measured(points, rule, on_sphere(radians(points)[:, ::-1]) if rule is geo else points)
+        return Cities(name, cost, drawn, labels, whole=True, understood=words, places=places)
     return _from_sheet(read_cells(path), columns, drop)
 
 
@@ -97,16 +110,36 @@ def _from_points(
             f"{path.name} has {len(values)} rows of {values.shape[1]} numbers; expected two or three coordinates per city "
             "(say which with --use x,y) or a square matrix of distances."
         )
-    if len(values) > MOST:
-        raise BadInput(f"{path.name} has {len(values)} cities, but at most {MOST} fit in memory as a matrix.")
     words = f"{words}, columns {listed([sheet.title(k) for k in chosen])}"
     if _axes_of(sheet, chosen) == GLOBE and np.abs(values[:, 1]).max() <= 90 and np.abs(values[:, 0]).max() <= 360:
-        words, cost = f"{words} (degrees; distances are great circles in km)", great_circles(values)
+        words = f"{words} (degrees; distances are great circles in km)"
+        cost, places = _measured(values, great_circle, on_sphere(np.radians(values)))
+    elif len(values) > WHOLE:
+        cost, places = None, Places(values, straight, values)
     else:
-        cost = _plane(values)
-    return Cities(
-        path.stem, _checked(cost, path), torch.from_numpy(values)[:, :2].clone(), labels, understood=words + ignored
-    )
+        cost, places = _plane(values), None
+    drawn = torch.from_numpy(values)[:, :2].clone()
+    if cost is not None:
+        cost = _checked(cost, path)
+    return Cities(path.stem, cost, drawn, labels, understood=words + ignored, places=places)
+
+
+def _measured(points: np.ndarray, rule: Rule, space: np.ndarray) -> tuple[Tensor | None, Places | None]:
+    """All distances of a few cities, or where many of them are."""
+    if len(points) > WHOLE:
+        return None, Places(points, rule, space)
+    return matrix_of(points, rule), None
+
+
+def straight(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.square(p - q).sum(-1))
+
+
+def on_sphere(angles: Float[np.ndarray, "n 2"]) -> Float[np.ndarray, "n 3"]:
+    """Points of the globe in km, of longitude and latitude in radians."""
+    longitude, latitude = angles.T
+    flat = np.cos(latitude)
+    return EARTH * np.stack((flat * np.cos(longitude), flat * np.sin(longitude), np.sin(latitude)), axis=1)
 
 
 PLANE, SPACE, GLOBE = ("x", "y"), ("x", "y", "z"), ("lon", "lat")
@@ -155,12 +188,17 @@ def listed(names: Sequence[str]) -> str:
 EARTH = 6371.009  # mean radius in km
 
 
+def great_circle(p: Float[np.ndarray, "*pairs 2"], q: Float[np.ndarray, "*pairs 2"]) -> Float[np.ndarray, "*pairs"]:
+    """Distances on the globe in km by the haversine formula; longitude, latitude in degrees."""
+    (longitude, latitude), (further, other) = (np.moveaxis(np.radians(points), -1, 0) for points in (p, q))
+    across = np.square(np.sin((longitude - further) / 2)) * np.cos(latitude) * np.cos(other)
+    along = np.square(np.sin((latitude - other) / 2))
+    return 2 * EARTH * np.arcsin(np.sqrt(np.clip(across + along, 0, 1)))
+
+
 def great_circles(degrees: Float[np.ndarray, "n 2"]) -> Float[Tensor, "n n"]:
-    """Distances on the globe in km by the haversine formula; longitude, latitude."""
-    longitude, latitude = torch.from_numpy(np.radians(degrees)).T
-    across = (longitude[:, None] - longitude).div_(2).sin_().square_() * latitude.cos()[:, None] * latitude.cos()
-    along = (latitude[:, None] - latitude).div_(2).sin_().square_()
-    return 2 * EARTH * across.add_(along).clamp_(0, 1).sqrt_().asin_()
+    """All distances on the globe in km; longitude, latitude."""
+    return matrix_of(degrees, great_circle)
 
 
 def _plane(values: np.ndarray) -> Float[Tensor, "n n"]:
@@ -179,21 +217,40 @@ def _checked(cost: Tensor, path: Path) -> Tensor:
 
 
 def tour_length(cities: Cities, order: Int[Tensor, "n"]) -> float:
-    return float(Cycle(cities.n).energy(order, cities.cost))
+    if cities.cost is not None:
+        return float(Cycle(cities.n).energy(order, cities.cost))
+    if cities.places is None:
+        raise ValueError("Cities have distances or places.")
+    points = cities.places.points[order.numpy()]
+    return float(cities.places.rule(points, np.roll(points, -1, axis=0)).sum())
 
 
 def solve_tour(cities: Cities, **options) -> Solution:
-    """``us.solve(Cycle(n), cost=...)`` with its options."""
-    return solve(Cycle(cities.n), cost=cities.cost, **options)
+    """``us.solve(Cycle(n), cost=...)`` with its options; of many cities with ``items=...``, measured by their own rule."""
+    if cities.places is None:
+        return solve(Cycle(cities.n), cost=cities.cost, **options)
+    found = solve(Cycle(cities.n), items=cities.places.space, **options)
+    lengths = torch.tensor([tour_length(cities, tour) for tour in found.starts], dtype=torch.float64)
+    length = tour_length(cities, found.order)
+    polished = None if found.polished is None else Polished(found.order, length)
+    return replace(found, energy=length, energies=lengths, polished=polished)
 
 
 def other_tours(cities: Cities, found: Solution, count: int) -> list[Polished]:
     """The next best tours that were found, all different."""
-    return alternatives(Cycle(cities.n), cities.cost, found, count + 1)[1:]
+    if cities.cost is not None:
+        return alternatives(Cycle(cities.n), cities.cost, found, count + 1)[1:]
+    tours = [Polished(tour, float(length)) for tour, length in zip(found.starts, found.energies, strict=True)]
+    return sorted(tours, key=lambda tour: tour.energy)[1 : count + 1]
 
 
-def foreseen(n: int, runs: int | None = None, time_limit: float | None = None) -> tuple[float, float]:
+def foreseen(
+    n: int, runs: int | None = None, time_limit: float | None = None, places: bool = False
+) -> tuple[float, float]:
     """Seconds and gigabytes that a tour of n cities may take; measured on 2 cores, where 1,000 take two minutes of one."""
+    if places:
+        seconds = 1.1e-3 * n * (runs or 1) / min(2, torch.get_num_threads())
+        return seconds if time_limit is None else min(seconds, time_limit), 2e-6 * n
     runs = runs or default_runs(n)
     rounds = 1 + default_rounds(n)
     seconds = 4.8e-6 * n**2 * rounds * runs * (0.5 if n > LARGE else 1.0) / min(2, torch.get_num_threads())

@@ -64,13 +64,17 @@ def _along(distance: np.ndarray, tree: np.ndarray, nearest: np.ndarray) -> Int[n
     graph = csr_array((distance[pairs[0], pairs[1]], (pairs[0], pairs[1])), shape=(n, n))
     sources = np.unique(np.linspace(0, n - 1, min(n, LANDMARKS)).round().astype(int))
     ways = shortest_path(graph, directed=False, indices=sources) ** 2
-    return np.argsort(_first_coordinate(ways, sources), kind="stable")
+    return np.argsort(first_coordinates(ways, sources)[0], kind="stable")
 
 
-def _first_coordinate(squares: Float[np.ndarray, "sources n"], sources: Int[np.ndarray, "sources"]) -> np.ndarray:
-    """Landmark classical scaling (de Silva and Tenenbaum 2004), first axis."""
+def first_coordinates(
+    squares: Float[np.ndarray, "sources n"], sources: Int[np.ndarray, "sources"], dimensions: int = 1
+) -> Float[np.ndarray, "dimensions n"]:
+    """Landmark classical scaling (de Silva and Tenenbaum 2004), first axes."""
     among = squares[:, sources]
     mean = among.mean(axis=1)
     gram = -0.5 * (among - mean[:, None] - mean[None, :] + mean.mean())
-    leading = np.linalg.eigh(gram)[1][:, -1]
-    return -leading @ (squares - mean[:, None])
+    values, axes = np.linalg.eigh(gram)
+    leading = axes[:, : -dimensions - 1 : -1].T
+    lengths = np.sqrt(np.maximum(values[: -dimensions - 1 : -1], 1e-12 * max(float(values[-1]), 1e-300)))
+    return -leading @ (squares - mean[:, None]) / (2 * lengths[:, None])
