@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from ...errors import BadInput
 from ...structure.layouts import Cycle, Path
 from ...watch import Watch
+from ..request import Request
 from ..solution import Polished, Solution
 from .course import graph_of, landmark_coordinates, span_of
 from .links import among_points, shortest_links
@@ -35,18 +36,10 @@ DETOUR = 1.25
 them one: up to 1.14; a ribbon of 1 x 30: 1.18; a ribbon of 1 x 5, a square, a cube: 1.5 and more."""
 
 
-def solve_near(
-    layout: Path | Cycle,
-    given: Large,
-    *,
-    allowed: object,
-    init: object,
-    runs: int | None,
-    generator: torch.Generator,
-    watch: Watch,
-) -> Solution:
+def solve_near(layout: Path | Cycle, given: Large, request: Request) -> Solution:
     """The shortest of ``runs`` searches, one by default."""
-    if allowed is not None or init is not None:
+    watch, runs = request.watch, request.runs
+    if request.allowed is not None or request.init is not None:
         raise BadInput(
             "allowed= and init= are matrices of items x positions: for so many items, give cost= as a matrix too."
         )
@@ -56,7 +49,7 @@ def solve_near(
         length = space.length(order.numpy(), isinstance(layout, Cycle))
         return Solution(order, length, _hard(order), torch.zeros(layout.n), torch.tensor([length]))
     found: list[Ring] = []
-    seeds = torch.randint(2**40, (runs or 1,), generator=generator).tolist()
+    seeds = torch.randint(2**40, (runs or 1,), generator=request.generator).tolist()
     for number, seed in enumerate(seeds):
         name = f"run {number + 1} of {len(seeds)}, " if len(seeds) > 1 else ""
         found.append(_Search(space, np.random.default_rng(seed), watch, name).solve(isinstance(layout, Cycle)))
