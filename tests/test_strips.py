@@ -17,7 +17,20 @@ from typer.testing import CliRunner
 import unshuffle as us
 from unshuffle.cli.common import build
 from unshuffle.errors import BadInput
-from unshuffle.tasks.strips import StripCost, find_paper, paste, read_strips, reassemble_strips, strip_cost
+from unshuffle.structure.layouts import Grid
+from unshuffle.tasks.strips import (
+    StripCost,
+    find_paper,
+    paste,
+    read_strips,
+    reassemble_page,
+    reassemble_pages,
+    reassemble_shreds,
+    reassemble_strips,
+    strip_cost,
+    turned_cost,
+)
+from unshuffle.tasks.strips.chances import join_chances
 
 COUNT = 9
 
@@ -275,3 +288,159 @@ def test_what_cannot_be_used_is_said_in_a_sentence(tmp_path) -> None:
 def test_solve_is_what_the_public_name_does() -> None:
     cost = strip_cost(find_paper(named(shred(page(1), 0.0, seed=2))))
     assert us.solve(us.Path(COUNT), cost=cost).order.tolist() == list(range(COUNT))
+
+
+def half_turned(pictures: list[Image.Image], seed: int = 1) -> tuple[list[Image.Image], np.ndarray]:
+    """Half of them upside down, and which."""
+    turned = np.random.default_rng(seed).permutation(len(pictures)) % 2 == 1
+    return [p.rotate(180) if t else p for p, t in zip(pictures, turned, strict=True)], turned
+
+
+def as_it_was(order: np.ndarray, stands: np.ndarray) -> bool:
+    """Strips 0, 1, 2, ... in order, all upright, or the whole page upside down."""
+    order, stands = (order[::-1], ~stands) if stands[0] else (order, stands)
+    return bool((np.diff(order) == 1).all() and not stands.any())
+
+
+def test_strips_upside_down_are_turned() -> None:
+    pictures, turned = half_turned(shred(page(1), 0.0, seed=2))
+    mixed = np.random.default_rng(3).permutation(COUNT)
+    strips = find_paper(named([pictures[k] for k in mixed]))
+    found = reassemble_page(strips, turned=True)
+    order = mixed[found.order.numpy()]
+    assert as_it_was(order, turned[order] ^ np.array(found.turned))
+    assert len(found.turned) == COUNT
+    whole = np.asarray(paste(strips, found.order.tolist(), found.turned).convert("L"), float)
+    upright = np.asarray(paste(find_paper(named(shred(page(1), 0.0, seed=2))), list(range(COUNT))).convert("L"), float)
+    alike = max(
+        np.corrcoef(w[:500, :300].ravel(), upright[:500, :300].ravel())[0, 1] for w in (whole, np.rot90(whole, 2))
+    )
+    assert alike > 0.4  # strips on one another would be about 0
+
+
+def test_a_turned_strip_is_turned_about_its_own_paper() -> None:
+    scan = np.zeros((60, 30), np.uint8)
+    scan[10:40, 8:20] = 200
+    scan[12, 9] = 90
+    strip = find_paper(named([Image.fromarray(scan)] * 2))[0]
+    other = strip.turned()
+    assert (other.top, other.bottom) == (strip.top, strip.bottom)
+    assert np.asarray(other.picture)[37, 20] == 90
+    assert other.grey[37, 20] == pytest.approx(90 / 255)
+    assert np.allclose(other.left[12:38], 29 - strip.right[12:38])
+    cost = turned_cost([strip, strip])
+    assert torch.equal(cost, cost.flip(1, 3).permute(2, 3, 0, 1))
+
+
+def test_pages_in_one_pile_are_told_apart() -> None:
+    both = shred(page(1), 0.0, seed=2) + shred(np.roll(page(5), 7, axis=0), 0.0, seed=6)
+    mixed = np.random.default_rng(3).permutation(2 * COUNT)
+    pages = reassemble_pages(find_paper(named([both[k] for k in mixed])))
+    assert sorted(mixed[one.order.numpy()].tolist() for one in pages) == [
+        list(range(COUNT)),
+        list(range(COUNT, 2 * COUNT)),
+    ]
+
+
+def test_cross_cut_shreds_are_a_grid() -> None:
+    sheet, grid = printed(7, height=460, width=300), Grid(2, 10)
+    cut = [t for band in np.array_split(sheet, 2, axis=0) for t in np.array_split(band, 10, axis=1)]
+    mixed = np.random.default_rng(3).permutation(20)
+    found, same = reassemble_shreds(find_paper(named([Image.fromarray(cut[k]) for k in mixed])), grid)
+    assert same == grid
+    truth = torch.from_numpy(np.argsort(mixed))
+    assert float(us.metrics.neighbour_accuracy(found.order, truth, grid)) >= 0.85
+
+
+def test_chances_of_joins_are_those_of_one_neighbour_each() -> None:
+    rng = np.random.default_rng(0)
+    cost = rng.normal(-20, 7, (8, 8))
+    np.fill_diagonal(cost, np.inf)
+    k = np.arange(7)
+    cost[k, k + 1] = -90.0
+    chance = join_chances(cost, 2.0)
+    assert (chance[k, k + 1] > 0.99).all()
+    cost[3, 4] = cost[3, 1]  # a join like any other, but the other is taken
+    assert join_chances(cost, 2.0)[3, 4] > 10 * join_chances(cost, 2.0)[3, 1]
+    assert join_chances(cost, 2.0, 2.0)[3, 4] < join_chances(cost, 2.0)[3, 4]  # where a strip may be missing
+    even = join_chances(np.where(np.eye(8, dtype=bool), np.inf, 0.0), 2.0)
+    assert even.sum() == pytest.approx(7)
+    assert np.allclose(even[~np.eye(8, dtype=bool)], 1 / 8)
+
+
+def write(folder: Path, pictures: list[Image.Image]) -> np.ndarray:
+    """Shuffled, and the true number of each file."""
+    mixed = np.random.default_rng(5).permutation(len(pictures))
+    folder.mkdir()
+    for place, k in enumerate(mixed):
+        pictures[k].save(folder / f"s{place:02}.png")
+    return mixed
+
+
+def test_command_line_of_turned_strips_of_several_pages(tmp_path) -> None:
+    both = shred(page(1), 0.0, seed=2) + shred(np.roll(page(5), 7, axis=0), 0.0, seed=6)
+    pictures, turned = half_turned(both)
+    mixed = write(tmp_path / "scans", pictures)
+    words = ["strips", str(tmp_path / "scans"), "--turned", "--several", "--missing", "--out", str(tmp_path / "o")]
+    done = CliRunner().invoke(build("strips"), [*words, "--json"])
+    assert done.exit_code == 0, done.output
+    result = json.loads(done.stdout)
+    assert len(result["pages"]) == 2
+    for one in result["pages"]:
+        order = mixed[one["order"]]
+        assert as_it_was(order, turned[order] ^ (np.array(one["turns"]) == 2))
+        assert one["gaps"] == []
+        assert len(one["confidence of joins"]) == COUNT - 1
+    assert len(result["confidence"]) == 2 * COUNT
+    assert {path.name for path in (tmp_path / "o").iterdir()} == {
+        "page-1.png",
+        "page-2.png",
+        "order.csv",
+        "result.json",
+    }
+    head, *rows = (tmp_path / "o" / "order.csv").read_text().splitlines()
+    assert head == "page,position,strip,number in the input,confidence,turns"
+    assert len(rows) == 2 * COUNT
+
+
+def test_a_missing_strip_leaves_a_gap(tmp_path) -> None:
+    strips = shred(page(1), 0.0, rough=1.5, seed=2)
+    mixed = write(tmp_path / "scans", strips[:4] + strips[5:])
+    words = ["strips", str(tmp_path / "scans"), "--missing", "--json", "--out", str(tmp_path / "o")]
+    result = json.loads(CliRunner().invoke(build("strips"), words).stdout)
+    order = mixed[result["order"]].tolist()
+    assert sum(b == a + 1 for a, b in pairwise(order) if (a, b) != (3, 4)) >= 6
+    assert [order[place] for place in result["gaps"]] == [3] or order[0] == 4
+
+
+def test_command_line_of_shreds(tmp_path) -> None:
+    sheet = printed(7, height=460, width=240)
+    cut = [Image.fromarray(t) for band in np.array_split(sheet, 2, axis=0) for t in np.array_split(band, 8, axis=1)]
+    mixed = write(tmp_path / "shreds", cut)
+    words = ["strips", str(tmp_path / "shreds"), "--grid", "8x2", "--json", "--out", str(tmp_path / "o")]
+    done = CliRunner().invoke(build("strips"), words)
+    assert done.exit_code == 0, done.output
+    result = json.loads(done.stdout)
+    truth = torch.from_numpy(np.argsort(mixed))
+    assert float(us.metrics.neighbour_accuracy(torch.tensor(result["order"]), truth, Grid(2, 8))) >= 0.85
+    with Image.open(tmp_path / "o" / "page.png") as whole:
+        assert whole.size == (240, 460)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--grid", "8x2", "--turned"], "leave out --turned"),
+        (["--grid", "8x1"], "cut both ways"),
+        (["--grid", "eight"], "such as 7x7"),
+        (["--several", "--polish"], "takes one page"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(tmp_path, options: list[str], says: str) -> None:
+    write(tmp_path / "scans", [Image.new("L", (20, 300), 255)] * 3)
+    done = CliRunner().invoke(
+        build("strips"), ["strips", str(tmp_path / "scans"), *options, "--out", str(tmp_path / "o")]
+    )
+    assert done.exit_code == 2
+    assert says in " ".join(done.output.split())
+    assert not (tmp_path / "o").exists()

@@ -184,7 +184,8 @@ def test_best_state_follows_the_items_that_polish_moves() -> None:
 @pytest.mark.parametrize(
     ("layout", "shape", "says"),
     [
-        (us.Path(3), (3, 2, 3, 2), "Items of a Path have no states"),
+        (us.Path(3), (3, 3, 3, 3), "Items of a Path have no states"),
+        (us.Path(3), (3, 2, 3, 2), "takes one cost"),
         (us.Grid(2, 2), (0, 2, 0, 2), "items, states, items, states"),
         (us.Grid(2, 2), (4, 2, 4, 3), "items, states, items, states"),
     ],

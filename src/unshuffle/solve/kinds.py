@@ -93,6 +93,13 @@ def of_pieces(states: int, reject: Any = None) -> Method:
     return Method(check, solve_states, polish_states, judge=None, small=0, partial=reject is not None)
 
 
+def _of_directions() -> Method:
+    """Of paths whose items may be turned round."""
+    from .path.directions import Ends, as_searched, solve_directions
+
+    return Method(Ends.of, solve_directions, as_searched, judge=None)
+
+
 def _graph() -> Method:
     from .graph import judge_graph, solve_graph
     from .local_search import improve_assignment
@@ -177,8 +184,11 @@ def method_for(problem: Any, cost: Any, items: Any, reject: Any = None) -> tuple
         m = len(given[0] if isinstance(given, tuple) else given) // (states or 1)
         if isinstance(problem, Grid) and (states is not None or reject is not None):
             method = of_pieces(states or 1, reject)
+        elif states == 2 and isinstance(problem, Path) and reject is None:
+            method = _of_directions()
         elif states is not None:
-            raise BadInput(f"Items of a {name} have no states: its cost is a matrix (items x items).")
+            rest = ", or two states on a Path without reject=" if isinstance(problem, Path) else ""
+            raise BadInput(f"Items of a {name} have no states: its cost is a matrix (items x items){rest}.")
         else:
             method = row() if reject is None else _partial(reject)
         return method, method.check(given, problem), (n if reject is None else m, n)

@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from ...watch import Watch
 from .chains import anneal_chains, joint_costs
 from .lags import improve_lags, lag_energy, nearest
+from .links import linked_order
 from .starts import NEIGHBOURS, geodesic_orders
 
 MOST = 200  # pieces that are annealed: a step costs runs x pieces^3
@@ -64,14 +65,18 @@ def arrange_pieces(
 
 
 def _along(cost: np.ndarray, pieces: list[np.ndarray], weights: np.ndarray) -> list[np.ndarray]:
-    """Orders along the nearest neighbours among pieces, each turned as it came."""
+    """Orders along the nearest neighbours among pieces, each turned as it came, and by the cheapest joints, turned to suit them."""
     if len(pieces) < 3:
         return [np.concatenate(pieces)]
     joints = joint_costs(cost, pieces + [piece[::-1] for piece in pieces], weights)
     m = len(pieces)
     apart = joints.reshape(2, m, 2, m).min(axis=(0, 2))
     orders = geodesic_orders(np.minimum(apart, apart.T), [k for k in NEIGHBOURS if k < m])
-    return [np.concatenate([pieces[k] for k in order]) for order in orders]
+    cheapest = linked_order(joints.reshape(2, m, 2, m).transpose(1, 0, 3, 2).reshape(2 * m, 2 * m), 2)
+    return [
+        *(np.concatenate([pieces[k] for k in order]) for order in orders),
+        np.concatenate([pieces[k // 2][:: -1 if k % 2 else 1] for k in cheapest]),
+    ]
 
 
 def _cuts(owners: Int[np.ndarray, "n"]) -> np.ndarray:

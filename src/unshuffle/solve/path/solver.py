@@ -35,6 +35,7 @@ from ..units import in_units
 from .band import Band, band_around, band_dense, band_entropy, band_places, band_step
 from .chains import FEW, GAMMA, anneal_chains, best_arrangement, common_chains
 from .lags import improve_lags, lag_energy, link_chances, nearest
+from .links import linked_order
 from .starts import NEIGHBOURS, geodesic_orders
 
 HEATS = ((30, 0.5), (15, 1.0), (6, 3.0))
@@ -64,6 +65,8 @@ def solve_path(layout: Path, cost: Float[Tensor, "n n"], asked: Request) -> Solu
         return search.result(count)
     search.from_starts(_starts(search, init), watch)
     if allowed is None:
+        if not search.symmetric:
+            search.add([linked_order(search.cost)])
         search.from_nothing(count, generator, watch)
         search.rearranged()
         search.rounds(count, generator, watch)

@@ -1,0 +1,106 @@
+"""Cross-cut shreds: a page cut both ways, so that its pieces are a grid. Sides are compared as those of strips, across and down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from PIL import Image
+from torch import Tensor
+
+from ...solve.grid.pieces import Pieces, usual_price
+from ...solve.grid.shape import find_shape
+from ...solve.kinds import method_for, of_pieces, solved
+from ...solve.solution import Solution
+from ...structure.layouts import Grid
+from ...watch import Step, Watch
+from ..jigsaw import seam_costs
+from .evidence import strip_cost
+from .lines import pitch_cost
+from .page import filled
+from .paper import Strip, find_paper
+from .rough import StripCost
+
+SEAM = 0.3
+"""How much the seams of jigsaws count beside the columns of print, both in units of their spread. 0.1 to 0.3 are equal on four pages, and
+1 is worse on those with noise."""
+
+PITCH = 0.03
+"""Degrees of freedom of a row, for what even lines say of shreds below each other: all shreds of a row of them say the same."""
+
+
+def reassemble_shreds(
+    shreds: list[Strip],
+    grid: Grid | None,
+    weights: StripCost | None = None,
+    *,
+    seed: int = 0,
+    time_limit: float | None = None,
+    callback: Callable[[Step], object] | None = None,
+    polish: bool = False,
+) -> tuple[Solution, Grid]:
+    """What stands in each cell of the grid, -1 where a shred is missing, and that grid, which is found where it is not given."""
+    with Watch(time_limit, callback) as watch, torch.no_grad():
+        watch(stage="compare the edges")
+        cost = shred_costs(shreds, weights)
+        n = len(shreds)
+        if grid is None:
+            price = usual_price(cost, 1)
+            grid = find_shape(Pieces(cost, 1, Grid(1, n), None, None, price), watch)
+        if n == grid.n:
+            method, given, sizes = method_for(grid, cost, None)
+        else:
+            method, given, sizes = of_pieces(1), Pieces(cost, 1, grid), (n, grid.n)
+        return solved(method, grid, given, sizes, watch, seed=seed, polish=polish), grid
+
+
+def shred_costs(
+    shreds: list[Strip], weights: StripCost | None = None
+) -> tuple[Float[Tensor, "n n"], Float[Tensor, "n n"]]:
+    """Of every pair: the second right of the first, and below it."""
+    weights = weights or StripCost()
+    on_side = [(s.name, s.picture.transpose(Image.Transpose.TRANSPOSE)) for s in shreds]
+    right, below = strip_cost(shreds, weights), strip_cost(find_paper(on_side), replace(weights, shifts=0))
+    if not any(shred.background for shred in shreds):
+        seams = seam_costs(_tiles(shreds))
+        right, below = _with(right, seams.right), _with(below, seams.below)
+    return right, below + torch.from_numpy(pitch_cost(shreds, PITCH))
+
+
+def _tiles(shreds: list[Strip]) -> Float[Tensor, "n height width 3"]:
+    """As the tiles of a jigsaw; clean cuts differ by a pixel in size."""
+    height, width = (min(sizes) for sizes in zip(*(s.picture.size[::-1] for s in shreds), strict=True))
+    pictures = [np.asarray(s.picture.convert("RGB"), np.float32)[:height, :width] for s in shreds]
+    return torch.from_numpy(np.stack(pictures))
+
+
+def _with(cost: Float[Tensor, "n n"], seam: Float[Tensor, "n n"]) -> Float[Tensor, "n n"]:
+    """What columns of print say and what seams of pictures say, in units of how much each varies."""
+    apart = ~torch.eye(len(cost), dtype=torch.bool)
+    seam = seam.double()
+    return cost + SEAM * seam * float(cost[apart].std() / seam[apart].std().clamp_min(1e-12))
+
+
+def paste_shreds(shreds: list[Strip], order: list[int], grid: Grid) -> Image.Image:
+    """The page: shreds in rows and columns, each in the middle of its cell, on white."""
+    chosen = [None if k < 0 else shreds[k] for k in order]
+    cut_out = [None if shred is None else _cut_out(shred) for shred in chosen]
+    sizes = [picture.size for picture in cut_out if picture is not None]
+    width, height = (round(float(np.median(side))) for side in zip(*sizes, strict=True))
+    page = Image.new("RGB", (grid.width * width, grid.height * height), "white")
+    for place, picture in enumerate(cut_out):
+        if picture is not None:
+            row, column = divmod(place, grid.width)
+            x, y = column * width + (width - picture.width) // 2, row * height + (height - picture.height) // 2
+            page.paste(picture.convert("RGB"), (x, y), picture.getchannel("A"))
+    return page
+
+
+def _cut_out(shred: Strip) -> Image.Image:
+    """The paper of a shred, transparent around it."""
+    picture = shred.picture.convert("RGBA")
+    picture.putalpha(Image.fromarray((255 * filled(shred)).astype(np.uint8)).resize(picture.size))
+    return picture.crop(picture.getchannel("A").getbbox())
