@@ -398,7 +398,7 @@ class Collect:
     def __init__(self) -> None:
         self.said: dict[str, set[str]] = {}
         self.test = ""
-        before = us.BadInput.__init__
+        self.before = before = us.BadInput.__init__
 
         def init(error: us.BadInput, *words: Any) -> None:
             before(error, *words)
@@ -409,6 +409,10 @@ class Collect:
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         # without the numbers that pytest gives to cases without a name: they shift when a case is added
         self.test = re.sub(r"\d+(?=[-\]])", "", nodeid.partition("::")[2])
+        self.said.setdefault(self.test, set())
+
+    def end(self) -> None:
+        us.BadInput.__init__ = self.before
 
 
 def same_everywhere(sentence: str) -> str:
@@ -428,7 +432,7 @@ def refusals() -> dict[str, list[str]]:
     collect = Collect()
     quiet = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
     pytest.main([*quiet, "-k", f"not ({LONG})", str(HERE / "test_bad_input.py")], plugins=[collect])
-    return {test: sorted(said) for test, said in sorted(collect.said.items()) if test}
+    return {test: sorted(said) for test, said in sorted(collect.said.items()) if test and said}
 
 
 # ---------------------------------------------------------------- sections

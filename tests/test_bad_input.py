@@ -18,6 +18,7 @@ from PIL import Image
 from typer.testing import CliRunner, Result
 
 import unshuffle as us
+from golden import Collect, differences, recorded
 from unshuffle.cli.common import build
 from unshuffle.files import write_together
 from unshuffle.recipes.settings import plain
@@ -330,6 +331,19 @@ OTHERS |= {
     "Seriator, negative metric": lambda: us.Seriator(metric=lambda a, b: -1.0).fit(np.eye(4)),
     "Seriator, criterion": lambda: us.Seriator(criterion="paht").fit(np.eye(4)),
 }
+
+
+@pytest.fixture(scope="module")
+def heard():
+    """Every sentence that is said in this file, by test."""
+    collect = Collect()
+    yield collect
+    collect.end()
+
+
+@pytest.fixture(autouse=True)
+def _listening(heard, request):
+    heard.pytest_runtest_logstart(request.node.nodeid)
 
 
 @pytest.fixture(autouse=True)
@@ -756,3 +770,10 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path):
     os.close(second)
     assert "Error" not in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_all_that_was_said_is_as_recorded(heard):
+    """What ``golden.py --check refusals`` compares, of the tests above that were run."""
+    old = {test: said for test, said in recorded()["refusals"].items() if test in heard.said}
+    lines = list(differences(old, {test: sorted(said) for test, said in heard.said.items()}, lambda a, b: a == b))
+    assert not lines, "\n".join(lines)

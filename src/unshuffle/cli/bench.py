@@ -95,7 +95,7 @@ def collect(quick: bool, console: Console) -> dict[str, Any]:
         peaks = []
         for iterations in () if sys.platform != "linux" else (10, 100) if quick else (10, 100, 1000):
             status.update(f"memory, T = {iterations}")
-            peaks.append(asdict(memory.measure(iterations, n=600 if quick else 1000, plain=iterations == 10)))
+            peaks.append(asdict(memory.measure(iterations, n=400 if quick else 1000, plain=iterations == 10)))
         growths = []
         for n in (10, 100) if quick else (10, 20, 30, 50, 100, 200, 300, 500, 1000, 2000, 4000):
             status.update(f"growth, n = {n}")
