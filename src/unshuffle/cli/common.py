@@ -48,6 +48,7 @@ COMMANDS = {
     "seriate": "Order the rows (and columns) of a table so that neighbours are alike.",
     "hic": "Order bins or contigs of a genome by their contacts, tell chromosomes apart.",
     "markers": "Put genetic markers into linkage groups and in order.",
+    "slices": "Put slices of a volume or frames of a film in order.",
     "match": "Match the rows of two tables by what each knows of its own rows.",
     "studio": "Watch it work in a browser, on this machine alone.",
     "train": "Teach a network to order, from structure alone.",

@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps, ImageSequence, UnidentifiedImageError
 
 from ..errors import BadInput
 
@@ -26,6 +26,22 @@ def read_picture(path: Path) -> np.ndarray:
     """
     picture = open_picture(path)
     return _pixels(ImageOps.exif_transpose(picture) or picture)
+
+
+def read_pages(path: Path) -> list[np.ndarray]:
+    """All pages of a TIFF, all frames of a GIF, each as `read_picture` gives a picture."""
+    open_picture(path)
+    pages: list[np.ndarray] = []
+    try:
+        with Image.open(path) as picture:
+            if picture.width * picture.height * getattr(picture, "n_frames", 1) > 10 * MOST_PIXELS:
+                raise BadInput(
+                    f"{path} has more than {MOST_PIXELS // 100_000} million pixels in all; scale it down first."
+                )
+            pages += [_pixels(page.copy()) for page in ImageSequence.Iterator(picture)]
+    except (OSError, SyntaxError, EOFError) as error:
+        raise BadInput(f"{path} is damaged and cannot be read: {error}.") from None
+    return pages
 
 
 def open_picture(path: Path) -> Image.Image:
@@ -101,7 +117,7 @@ def _deep(values: np.ndarray) -> np.ndarray:
 def read_tiles(folder: Path) -> tuple[np.ndarray, list[str]]:
     """All pictures of a folder in natural order of their names (tile2 before tile10): (n, height, width, channels), names."""
     folder = Path(folder)
-    files = sorted((f for f in folder.iterdir() if f.suffix.lower() in ENDINGS and f.is_file()), key=_natural)
+    files = sorted((f for f in folder.iterdir() if f.suffix.lower() in ENDINGS and f.is_file()), key=natural)
     if not files:
         raise BadInput(f"{folder} holds no pictures; tiles may be {', '.join(sorted(ENDINGS))}.")
     pixels = [read_picture(file) for file in files]
@@ -117,7 +133,7 @@ def read_tiles(folder: Path) -> tuple[np.ndarray, list[str]]:
     return np.stack([_widened(tile, channels, deep) for tile in pixels]), [file.name for file in files]
 
 
-def _natural(file: Path) -> list[tuple[int, int | str]]:
+def natural(file: Path) -> list[tuple[int, int | str]]:
     return [(0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", file.name.lower()) if part]
 
 
