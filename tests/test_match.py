@@ -15,6 +15,7 @@ import unshuffle as us
 from unshuffle.cli.common import build
 from unshuffle.solve.match.exact import Distances
 from unshuffle.solve.match.local import Neighbourhoods, shared_neighbours
+from unshuffle.solve.match.overlay import coordinates, overlaid
 from unshuffle.solve.match.slack import Slack
 from unshuffle.solve.match.starts import groups
 
@@ -170,6 +171,41 @@ def test_slack_equals_the_padded_problem():
     padded = torch.zeros(6, 6, dtype=torch.float64)
     padded[:4] = L[0].double()
     assert torch.allclose(surplus.double(), us.sinkhorn(padded, iterations=500)[:4], atol=1e-5)
+
+
+def test_places_have_the_distances_they_are_made_of():
+    X = torch.rand(9, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    places = coordinates(torch.cdist(X, X))
+    assert places is not None
+    assert torch.allclose(torch.cdist(places, places), torch.cdist(X, X))
+    assert coordinates(1 - torch.eye(9, dtype=torch.float64)) is None  # of a simplex of eight dimensions
+
+
+def test_points_laid_over_each_other_know_the_noise_and_the_strangers():
+    """From the true pairs and a few wrong ones: the expected number of pairs is the true one, and far offsets are left out."""
+    A, B, true = points(3, n=60, foreign=20)
+    P = torch.zeros(80, 80)
+    P[tuple(torch.tensor(true).T)] = 1
+    P[:6] = P[:6].roll(7, 1)
+    X, Y = (coordinates(torch.cdist(*2 * (torch.tensor(Z),))) for Z in (A, B))
+    assert X is not None
+    assert Y is not None
+    found = overlaid(X, Y, P)
+    assert found is not None
+    assert abs(float(found.soft.sum()) - 60) < 3
+    # offsets in standard deviations: a true pair's squared ones are two on average, one for each direction
+    assert float(-2 * found.scores[tuple(torch.tensor(true).T)].mean()) == pytest.approx(2, rel=0.25)
+    order = us.assign(found.scores, reject=found.price)
+    right = sum(int(order[k]) == i for i, k in true)
+    assert 2 * right / (int((order >= 0).sum()) + 60) > 0.93
+    # a pair that nobody else competes for: its odds are its likelihood over the price
+    alone = found.soft.sum(0).add(found.soft.sum(1)[:, None]).sub(2 * found.soft).abs() < 1e-4
+    odds = (found.soft / (1 - found.soft)).log()[alone]
+    wanted = (found.scores - 2 * found.price)[alone]
+    near = (wanted.abs() < 5) & (wanted > 0)
+    assert int(near.sum()) > 5
+    assert float((odds - wanted)[near].abs().max()) < 0.7
+    assert overlaid(X, Y, 0 * P) is None
 
 
 def test_bumps_are_the_kernel_of_agreement():

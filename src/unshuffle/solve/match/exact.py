@@ -18,6 +18,7 @@ from torch import Tensor
 from ...operators.assignment import assign
 from ...watch import Watch
 from .found import Asked, Found
+from .overlay import coordinates, overlaid
 from .slack import Slack
 from .starts import coarse, rotations
 
@@ -111,6 +112,7 @@ def match_distances(
 ) -> Found:
     """From rotations of the groups to the points, from coarse to fine tolerance, and at last the noise itself."""
     t, (prior, pull, reject, generator, watch) = tolerances or Tolerances(), asked
+    places = coordinates(D1), coordinates(D2)
     D1, D2 = D1.float(), D2.float()
     share = REJECT if reject is None else reject
     search, unit = Search(share, prior, pull, watch), _nearest(D1, D2)
@@ -123,6 +125,10 @@ def match_distances(
         noise = _noise(D1, D2, support[0], float(share * usual / 2))
         last = Distances(D1, D2, min(t.noise * noise, t.fine * unit), t.most)
         P, support, usual = search.level(last, P, (8.0, 20.0), 8)
+        if reject is None and places[0] is not None and places[1] is not None:
+            over = overlaid(places[0], places[1], P[0], prior, pull)
+            if over is not None:
+                return Found(over.scores, over.soft, over.price, True, (D1, D2))
     beta = t.soft * math.log(max(P.shape[-2:]) + 1)
     soft = search.projected(Slack(*P.shape[-2:], reject=True), support, usual, beta, 30)[0]
     return Found(support[0] / float(usual), soft, share / 2, convincing(P, usual), (D1, D2))

@@ -91,10 +91,11 @@ def match(
     ``distances``, a ``metric``) it is tried whether they agree up to noise; if less than half of them do, and for other features,
     shared neighbours are compared instead.
 
-    ``reject`` in (0, 1) is the share of structure that must agree for a pair to be made. By default sets with agreeing distances
-    leave out what disagrees by more than three standard deviations of the noise among the others; with neighbourhoods only the
-    surplus of the larger set is left out. ``prior`` (m x n) are scores across the sets, 1 weighs as much as a pair whose whole
-    structure agrees. ``anchors`` (k x 2) are known pairs.
+    ``reject`` in (0, 1) is the share of structure that must agree for a pair to be made. By default points that were moved are
+    left out where two strangers are likelier, by the noise and the strangers there are; of other agreeing distances, what
+    disagrees by more than three standard deviations of the noise; with neighbourhoods only the surplus of the larger set, as a
+    whole part of it or evenly, as fits better. ``prior`` (m x n) are scores across the sets, 1 weighs as much as a pair whose
+    whole structure agrees. ``anchors`` (k x 2) are known pairs.
 
     Examples:
         >>> m = us.match(points, moved_points)

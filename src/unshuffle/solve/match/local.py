@@ -136,8 +136,8 @@ class Neighbourhoods:
             energies = self.energy(P, support)
             entropy = -(P * P.clamp_min(1e-12).log()).sum((-1, -2)) / self.size
             best = int((entropy - beta * energies).argmax())
-            told = {"beta": beta, "energy": float(energies[best]), "entropy": float(entropy[best])}
-            if not watch(stage=stage, **told, soft=P[best].clone):
+            energy, spread = float(energies[best]), float(entropy[best])
+            if not watch(stage=stage, beta=beta, energy=energy, entropy=spread, soft=P[best].clone):
                 break
         return P, support, self.free_energy(P, support, beta)
 
