@@ -24,7 +24,7 @@ from tour_confidence import reliability
 
 import unshuffle as us
 from unshuffle.files import write_atomic
-from unshuffle.tasks.strips import Strip, find_paper, read_strips, strip_cost
+from unshuffle.tasks.strips import Strip, find_paper, read_strips, reassemble_strips
 
 FIRST = 8000  # seed
 NOISE = (0.005, 0.01, 0.02, 0.05)
@@ -50,18 +50,21 @@ def painted(strips: list[Strip], grey: int) -> list[Strip]:
     return find_paper(pictures)
 
 
-def pages(data: Path) -> Iterator[torch.Tensor]:
+def pages(data: Path) -> Iterator[list[Strip]]:
     for folder in sorted(f for f in (data / "shredded").iterdir() if f.is_dir())[5:]:
         strips = read_strips(folder)
         for grey in GREYS:
-            yield strip_cost(painted(strips, grey))
+            yield painted(strips, grey)
 
 
-def one(cost: torch.Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """Confidence and truth per item, in the order found; the costs are in true order and shuffled here."""
-    n = len(cost)
+def one(given: torch.Tensor | list[Strip]) -> tuple[np.ndarray, np.ndarray]:
+    """Confidence and truth per item, in the order found; costs and strips are in true order and shuffled here."""
+    n = len(given)
     mixed = torch.randperm(n, generator=torch.Generator().manual_seed(0))
-    found = us.solve(us.Path(n), cost=cost[mixed][:, mixed])
+    if isinstance(given, list):
+        found = reassemble_strips([given[k] for k in mixed.tolist()])
+    else:
+        found = us.solve(us.Path(n), cost=given[mixed][:, mixed])
     true = (mixed[found.order].diff().abs() == 1).numpy()
     return found.confidence[found.order].numpy(), np.r_[True, true] & np.r_[true, True]
 

@@ -31,6 +31,7 @@ from unshuffle.tasks.strips import (
     turned_cost,
 )
 from unshuffle.tasks.strips.chances import join_chances
+from unshuffle.tasks.strips.rows import rows_arranged
 
 COUNT = 9
 
@@ -350,6 +351,17 @@ def test_cross_cut_shreds_are_a_grid() -> None:
     assert same == grid
     truth = torch.from_numpy(np.argsort(mixed))
     assert float(us.metrics.neighbour_accuracy(found.order, truth, grid)) >= 0.85
+
+
+def test_rows_of_shreds_are_put_in_order_and_opened_where_they_begin() -> None:
+    rng = np.random.default_rng(0)
+    n, truth = 24, np.arange(24).reshape(3, 8)
+    right, below = rng.random((n, n)), rng.random((n, n))
+    right[truth[:, :-1].ravel(), truth[:, 1:].ravel()] -= 1.0
+    below[truth[:-1].ravel(), truth[1:].ravel()] -= 0.4
+    board = np.stack([np.roll(truth[2], 3), truth[0], np.roll(truth[1], -2)])
+    assert (rows_arranged(board, right, below) == truth).all()
+    assert (rows_arranged(board[:1], right, below) == board[:1]).all()
 
 
 def test_chances_of_joins_are_those_of_one_neighbour_each() -> None:

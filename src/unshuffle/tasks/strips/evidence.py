@@ -18,22 +18,31 @@ from jaxtyping import Float
 from torch import Tensor
 
 from .paper import Strip
-from .rough import StripCost, StripEvidence
+from .rough import More, StripCost, StripEvidence
 from .straight import cost_of_columns
 
 
-def strip_cost(strips: list[Strip], weights: StripCost | None = None) -> Float[Tensor, "n n"]:
-    """``cost[i, k]``: log likelihood ratio of strip k directly right of strip i, lowest over vertical shifts; 0 is "no evidence"."""
+def to_the_end(done: float) -> bool:
+    return True
+
+
+def strip_cost(strips: list[Strip], weights: StripCost | None = None, more: More = to_the_end) -> Float[Tensor, "n n"]:
+    """``cost[i, k]``: log likelihood ratio of strip k directly right of strip i, lowest over vertical shifts; 0 is "no evidence".
+
+    Once ``more`` says no, over the shifts that have been tried, the smallest first.
+    """
     weights = weights or StripCost()
     if all(strip.straight for strip in strips):
-        cost = cost_of_columns(strips, weights)
+        cost = cost_of_columns(strips, weights, more)
     else:
         cost = StripEvidence.of(strips, weights).cost(weights)
     return torch.from_numpy(cost.astype(np.float64))
 
 
-def turned_cost(strips: list[Strip], weights: StripCost | None = None) -> Float[Tensor, "n 2 n 2"]:
+def turned_cost(
+    strips: list[Strip], weights: StripCost | None = None, more: More = to_the_end
+) -> Float[Tensor, "n 2 n 2"]:
     """The same of strips that may be upside down (state 1). A join is one join from either side: the mean of what both say."""
-    both = strip_cost([side for strip in strips for side in (strip, strip.turned())], weights)
+    both = strip_cost([side for strip in strips for side in (strip, strip.turned())], weights, more)
     other, n = torch.arange(len(both)) ^ 1, len(strips)
     return ((both + both.T[other][:, other]) / 2).reshape(n, 2, n, 2)

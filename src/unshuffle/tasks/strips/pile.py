@@ -108,8 +108,7 @@ def reassemble_pages(
     """
     states = 2 if turned else 1
     with Watch(time_limit, callback) as watch:
-        watch(stage="compare the edges")
-        cost = among_others(_cost(strips, weights, turned))
+        cost = among_others(_cost(strips, weights, turned, watch))
         watch(stage="tell the pages apart")
         middle, spread = usual(cost)
         clear = linked_chains(cost, states, most=middle - CLEAR * spread)
@@ -132,8 +131,7 @@ def _one_page(
     polish: bool,
 ) -> Page:
     layout = Path(len(some))
-    watch(stage="compare the edges")
-    cost = _cost([strips[k] for k in some.tolist()], weights, turned)
+    cost = _cost([strips[k] for k in some.tolist()], weights, turned, watch)
     method, given, sizes = method_for(layout, cost, None)
     found = solved(method, layout, given, sizes, watch, seed=seed, polish=polish)
     straight = all(strips[k].straight for k in some.tolist())
@@ -152,8 +150,13 @@ def _along(found: Solution, chance: Float[Tensor, "pieces pieces"]) -> Float[Ten
     return chance[pieces[:-1], pieces[1:]].float()
 
 
-def _cost(strips: list[Strip], weights: StripCost | None, turned: bool) -> Tensor:
-    return turned_cost(strips, weights) if turned else strip_cost(strips, weights)
+def _cost(strips: list[Strip], weights: StripCost | None, turned: bool, watch: Watch) -> Tensor:
+    watch(stage="compare the edges", done=0.0)
+
+    def more(done: float) -> bool:
+        return watch(stage="compare the edges", done=done)
+
+    return turned_cost(strips, weights, more) if turned else strip_cost(strips, weights, more)
 
 
 def among_others(cost: Float[Tensor, "n *states n *states"]) -> Float[np.ndarray, "pieces pieces"]:

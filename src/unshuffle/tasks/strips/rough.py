@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,9 @@ from ...errors import BadInput
 from .paper import TALL, Strip
 
 LEAST = 8  # rows to compare by
+
+More = Callable[[float], bool]
+"""Told how much is done, 0 to 1, says whether to go on."""
 
 
 @dataclass(frozen=True)

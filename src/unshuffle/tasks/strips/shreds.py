@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -13,16 +14,17 @@ from torch import Tensor
 
 from ...solve.grid.pieces import Pieces, usual_price
 from ...solve.grid.shape import find_shape
-from ...solve.kinds import method_for, of_pieces, solved
+from ...solve.kinds import instead, method_for, of_pieces, solved
 from ...solve.solution import Solution
 from ...structure.layouts import Grid
-from ...watch import Step, Watch
+from ...watch import Step, Stopped, Watch
 from ..jigsaw import seam_costs
 from .evidence import strip_cost
 from .lines import pitch_cost
 from .page import filled
 from .paper import Strip, find_paper
 from .rough import StripCost
+from .rows import rows_arranged
 
 SEAM = 0.3
 """How much the seams of jigsaws count beside the columns of print, both in units of their spread. 0.1 to 0.3 are equal on four pages, and
@@ -44,8 +46,8 @@ def reassemble_shreds(
 ) -> tuple[Solution, Grid]:
     """What stands in each cell of the grid, -1 where a shred is missing, and that grid, which is found where it is not given."""
     with Watch(time_limit, callback) as watch, torch.no_grad():
-        watch(stage="compare the edges")
-        cost = shred_costs(shreds, weights)
+        watch(stage="compare the edges", done=0.0)
+        cost = shred_costs(shreds, weights, watch)
         n = len(shreds)
         if grid is None:
             price = usual_price(cost, 1)
@@ -54,19 +56,32 @@ def reassemble_shreds(
             method, given, sizes = method_for(grid, cost, None)
         else:
             method, given, sizes = of_pieces(1), Pieces(cost, 1, grid), (n, grid.n)
-        return solved(method, grid, given, sizes, watch, seed=seed, polish=polish), grid
+        found = solved(method, grid, given, sizes, watch, seed=seed, polish=polish)
+        return (_rearranged(found, grid, cost) if n == grid.n else found), grid
+
+
+def _rearranged(found: Solution, grid: Grid, cost: tuple[Tensor, Tensor]) -> Solution:
+    board = found.order.numpy().reshape(grid.height, grid.width)
+    order = torch.from_numpy(rows_arranged(board, cost[0].numpy(), cost[1].numpy()).reshape(-1))
+    return found if torch.equal(order, found.order) else instead(found, grid, cost, order)
 
 
 def shred_costs(
-    shreds: list[Strip], weights: StripCost | None = None
+    shreds: list[Strip], weights: StripCost | None = None, watch: Watch | None = None
 ) -> tuple[Float[Tensor, "n n"], Float[Tensor, "n n"]]:
-    """Of every pair: the second right of the first, and below it."""
-    weights = weights or StripCost()
+    """Of every pair: the second right of the first, and below it; by what has been compared when the watch says to stop."""
+    weights, watch = weights or StripCost(), watch or Watch()
+
+    def more(done: float) -> bool:
+        return watch(stage="compare the edges", done=done)
+
     on_side = [(s.name, s.picture.transpose(Image.Transpose.TRANSPOSE)) for s in shreds]
-    right, below = strip_cost(shreds, weights), strip_cost(find_paper(on_side), replace(weights, shifts=0))
+    right = strip_cost(shreds, weights, more)
+    below = strip_cost(find_paper(on_side), replace(weights, shifts=0), more)
     if not any(shred.background for shred in shreds):
-        seams = seam_costs(_tiles(shreds))
-        right, below = _with(right, seams.right), _with(below, seams.below)
+        with suppress(Stopped):
+            seams = seam_costs(_tiles(shreds), watch)
+            right, below = _with(right, seams.right), _with(below, seams.below)
     return right, below + torch.from_numpy(pitch_cost(shreds, PITCH))
 
 

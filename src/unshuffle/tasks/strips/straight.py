@@ -9,10 +9,10 @@ from scipy.ndimage import map_coordinates
 from ...errors import BadInput
 from .columns import Adjacency
 from .paper import Strip
-from .rough import StripCost, common_rows
+from .rough import More, StripCost, common_rows
 
 
-def cost_of_columns(strips: list[Strip], weights: StripCost) -> Float[np.ndarray, "n n"]:
+def cost_of_columns(strips: list[Strip], weights: StripCost, more: More) -> Float[np.ndarray, "n n"]:
     """For straight cuts: minus the evidence of the columns of pixels on both sides, at the best vertical shift."""
     ground = any(strip.background for strip in strips)
     inside = 1.0 if ground else 0.5  # where the paper's own colour begins; without background that is the first pixel
@@ -28,11 +28,12 @@ def cost_of_columns(strips: list[Strip], weights: StripCost) -> Float[np.ndarray
     )  # the right side of a strip stands left of the cut
     on_right = np.stack([page.codes(side[low:high]) for side in lefts])
     rows = slice(reach, high - low - reach)
-    costs = [
-        0.5 * weights.shift_price * abs(shift) - weights.column_weight * page.evidence(on_left, on_right, rows, shift)
-        for shift in range(-reach, reach + 1)
-    ]
-    cost = np.min(costs, axis=0)
+    cost = -weights.column_weight * page.evidence(on_left, on_right, rows, 0)
+    for number, shift in enumerate(sorted(range(-reach, reach + 1), key=abs)[1:]):
+        if not more(number / (2 * reach)):
+            break
+        price = 0.5 * weights.shift_price * abs(shift)
+        cost = np.minimum(cost, price - weights.column_weight * page.evidence(on_left, on_right, rows, shift))
     np.fill_diagonal(cost, 0.0)
     return cost
 
