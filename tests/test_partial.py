@@ -333,3 +333,20 @@ def test_half_precision_and_shapes_without_memory():
     assert low.dtype == torch.bfloat16
     torch.testing.assert_close(low.float(), us.sinkhorn(scores.bfloat16().float(), reject=reject), atol=4e-3, rtol=0.01)
     assert us.sinkhorn(torch.empty(2, 4, 6, device="meta"), reject=0.1).shape == (2, 4, 6)
+
+
+@pytest.mark.parametrize("asked", [{"reject": 0.5}, {"keep": 2}, {}])
+def test_degrees_of_a_tour_are_refused_where_items_are_left_out(asked):
+    """With one more row and column for those, a square Q would still be square, and its degrees nonsense."""
+    scores = torch.randn(4, 4) if asked else torch.randn(4, 6)
+    degree = us.LocalTemperature(us.DegreeViolation(), 0.3)
+    for local in (degree, us.MatchedScalar(degree)):
+        with pytest.raises(us.BadInput, match="degrees of a tour"):
+            us.gumbel_sinkhorn(scores, beta=2.0, local=local, **asked)
+    us.gumbel_sinkhorn(scores, beta=2.0, local=us.LocalTemperature(), **asked)
+
+
+def test_tau_of_orders_that_share_nobody_is_undefined():
+    assert us.kendall_tau(torch.tensor([-1, -1, -1]), torch.tensor([0, 1, 2])).isnan()
+    both = us.kendall_tau(torch.tensor([[-1, -1, 2], [0, 1, 2]]), torch.tensor([0, 1, 2]))
+    assert both.isnan().tolist() == [True, False]

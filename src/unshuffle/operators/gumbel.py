@@ -82,6 +82,11 @@ def soft_square(
     block = WHOLE if padded is None else padded.block
     if local is not None:
         function("local", local, "us.LocalTemperature()")
+        if padded is not None and not getattr(local, "partial", True):
+            raise BadInput(
+                "The degrees of a tour are of items that all have a place; where some are left out (reject, keep, more items or "
+                "more positions), take another signal, such as us.ExcessEntropy()."
+            )
         with torch.no_grad():
             settled = perturbed_sinkhorn(
                 scores.detach(), _field(beta, padded).detach(), iterations=iterations, block=block

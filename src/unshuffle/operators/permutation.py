@@ -131,6 +131,8 @@ def _one_each(a: Tensor, b: Tensor) -> Tensor:
 @operator("(Tensor a, Tensor b) -> Tensor", _one_each)
 def _tau(a: Tensor, b: Tensor) -> Tensor:
     batch, n = a.shape[:-1], a.shape[-1]
+    if n < 2:
+        return a.new_full(batch, torch.nan, dtype=torch.float64)
     missing = _nowhere(a) | _nowhere(b)
     if bool(missing.any()):
         lists = zip(a.reshape(-1, n), b.reshape(-1, n), ~missing.reshape(-1, n), strict=True)

@@ -102,6 +102,11 @@ class LocalTemperature:
         function("combine", self.combine, "us.MeanBeta()")
         object.__setattr__(self, "_takes_mask", "allowed" in inspect.signature(self.signal).parameters)
 
+    @property
+    def partial(self) -> bool:
+        """Whether the signal has a meaning where items are left out."""
+        return getattr(self.signal, "partial", True)
+
     def factors(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerPosition]:
         """The scalings $s$ of rows and columns, each within [1, 1 + max_boost]."""
         rectangle(Q, "A soft permutation")
@@ -143,6 +148,10 @@ class MatchedScalar:
     @property
     def max_boost(self) -> Number:
         return self.local.max_boost
+
+    @property
+    def partial(self) -> bool:
+        return getattr(self.local, "partial", True)
 
     def factors(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerPosition]:
         factor = _mean(relative_field(self.local, Q, allowed), allowed)

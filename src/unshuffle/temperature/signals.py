@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -75,6 +76,8 @@ class DegreeViolation:
     """
 
     normalise: Callable[[PerItem], PerItem] = ByBound()
+    partial: ClassVar[bool] = False
+    """Whether it has a meaning where items are left out: a city that is half in the tour has no degree of two to be compared with."""
 
     def __post_init__(self) -> None:
         function("normalise", self.normalise, "ByBound()")
