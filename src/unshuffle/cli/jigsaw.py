@@ -94,7 +94,7 @@ def jigsaw(
     """
     from ..readers.pictures import png
     from ..tasks.gaps import find_gap
-    from ..tasks.jigsaw import as_float, foreseen, join, reassemble
+    from ..tasks.jigsaw import as_float, foreseen, in_lists, join, reassemble
     from ..tasks.piles import reassemble_pile
 
     clock = Clock(usual.time_limit)
@@ -125,7 +125,13 @@ def jigsaw(
         show.stage("reading the tiles")
         box = tiles_of(photo, grid, shuffle, pad, usual.seed, turned, worn)
         show.given(box)
-        foresee(*foreseen(box.tiles.shape, usual.time_limit, turned), usual.silent)
+        plain = (
+            box.grid is not None and len(box.tiles) == box.grid.n and not (turned or foreign or anchors or worn != 0)
+        )
+        foresee(
+            *foreseen(box.tiles.shape, usual.time_limit, turned, listed=plain and in_lists(len(box.tiles))),
+            usual.silent,
+        )
         left = clock.before(drawing_seconds(box.tiles.size))
         pixels = as_float(box.tiles)
         worn = find_gap(pixels, turned) if worn is None else worn
@@ -195,7 +201,7 @@ def parse_gap(text: str) -> int | None:
     return int(text)
 
 
-MOST_TILES = 10_000  # the costs of all pairs of so many tiles take 1 GB each
+MOST_TILES = 50_000  # whether there is memory for less is asked when the tiles are known
 
 
 IF_SHUFFLED_HERE = "7x7"  # without --grid, of a photo that is whole

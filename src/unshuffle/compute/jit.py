@@ -51,3 +51,12 @@ def njit(function: Callable[..., Any] | None = None, *, fastmath: bool | set[str
     # numba itself would compare the content of the function's own file alone, and no flags
     kernel._cache._cache_file._source_stamp = (stamp(function.__code__.co_filename), sorted(options["fastmath"] or ()))
     return kernel
+
+
+def overload(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """What a kernel that calls ``function`` is to call, chosen by the types of the arguments (numba's); without numba nothing."""
+    if not have_numba:
+        return lambda choose: choose
+    from numba.extending import overload as by_types
+
+    return by_types(function)

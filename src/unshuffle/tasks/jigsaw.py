@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..compute.jit import have_numba
 from ..errors import BadInput
 from ..operators.assignment import assign
 from ..solve import checks
@@ -117,11 +118,15 @@ def _one_way(tiles: Float[Tensor, "n along across channels"], tell: Tell, gap: i
 
 def seam_cost(E: Tensor, M: Tensor, line: Tensor, states: int = 1) -> tuple[Tensor, Tensor]:
     """The two costs as one, and what to add to its affinity to judge whether a seam is of the border; ``line`` is that of one tile."""
+    return (by_median(E, states) * by_median(M, states)).sqrt_(), logs_for_border(E, M, line)
+
+
+def logs_for_border(E: Tensor, M: Tensor, line: Tensor) -> Tensor:
+    """What to add to an affinity, by the two costs."""
     samples = line.numel()
     # half a grey level everywhere is the least difference that means anything: flat tiles are quantised
     logs = E.clamp_min(samples * (0.5 / 255) ** 0.5).log(), M.clamp_min(0.1 * len(line)).log()
-    border = PLAIN[0] * logs[0] - PLAIN[1] * logs[1]
-    return (by_median(E, states) * by_median(M, states)).sqrt_(), border
+    return PLAIN[0] * logs[0] - PLAIN[1] * logs[1]
 
 
 def by_median(cost: Tensor, states: int) -> Tensor:
@@ -175,13 +180,7 @@ def gradients(before_last: Line, last: Line, first: Line, tell: Tell = lambda _:
 def lengths(steps: Line, ahead: Line, first: Line, tell: Tell = lambda _: None) -> Float[Tensor, "n n"]:
     """The same for any line that is foretold ``ahead`` of a tile, in units of the ``steps`` that are usual in it."""
     n, along, channels = ahead.shape
-    mean = steps.mean(1, keepdim=True)
-    unit = torch.cat((torch.eye(channels), torch.ones(1, channels)))
-    dummies = torch.cat((torch.zeros(1, channels), unit, -unit)).expand(n, -1, -1)
-    spread = torch.cat((steps - mean, dummies), 1)
-    S = spread.transpose(1, 2) @ spread / (spread.shape[1] - 1)
-    whiten = torch.linalg.inv(torch.linalg.cholesky(S)).tril()
-    base = whiten @ ahead.transpose(1, 2)
+    whiten, base = whitened(steps, ahead)
     M = torch.empty(n, n)
     every = first.transpose(1, 2).contiguous()
     for rows in _blocks(n, along * channels, tell):
@@ -189,11 +188,29 @@ def lengths(steps: Line, ahead: Line, first: Line, tell: Tell = lambda _: None) 
     return M
 
 
-def foreseen(tiles: tuple[int, ...], time_limit: float | None = None, turned: bool = False) -> tuple[float, float]:
-    """Seconds and gigabytes, roughly, on a small machine, by the shape of the tiles; 5,015 of 28 pixels took 316 s."""
-    pairs = float(tiles[0]) ** 2 * ((16 if tiles[1] == tiles[2] else 4) if turned else 1)
-    seconds = comparing(tiles) * pairs / float(tiles[0]) ** 2 + 1e-5 * pairs
-    return seconds if time_limit is None else min(seconds, time_limit), 80e-9 * pairs
+def whitened(steps: Line, ahead: Line) -> tuple[Tensor, Tensor]:
+    """What makes the steps of each tile uncorrelated and of size one, lower triangular, and the foretold line after that."""
+    n, _, channels = ahead.shape
+    mean = steps.mean(1, keepdim=True)
+    unit = torch.cat((torch.eye(channels), torch.ones(1, channels)))
+    dummies = torch.cat((torch.zeros(1, channels), unit, -unit)).expand(n, -1, -1)
+    spread = torch.cat((steps - mean, dummies), 1)
+    S = spread.transpose(1, 2) @ spread / (spread.shape[1] - 1)
+    whiten = torch.linalg.inv(torch.linalg.cholesky(S)).tril()
+    return whiten, whiten @ ahead.transpose(1, 2)
+
+
+def foreseen(
+    tiles: tuple[int, ...], time_limit: float | None = None, turned: bool = False, listed: bool = False
+) -> tuple[float, float]:
+    """Seconds and gigabytes, roughly, on a small machine, by the shape of the tiles; 5,015 of 28 pixels took 316 s in whole matrices."""
+    n = float(tiles[0])
+    pairs = n**2 * ((16 if tiles[1] == tiles[2] else 4) if turned else 1)
+    if listed:
+        seconds, gigabytes = 2 * comparing(tiles) + 2e-7 * n**2.2, 0.3 + 3 * 4e-9 * math.prod(tiles) + 1e-5 * n
+    else:
+        seconds, gigabytes = comparing(tiles) * pairs / n**2 + 1e-5 * pairs, 80e-9 * pairs
+    return seconds if time_limit is None else min(seconds, time_limit), gigabytes
 
 
 def comparing(tiles: tuple[int, ...]) -> float:
@@ -221,13 +238,32 @@ def reassemble(
     if len(tiles) != grid.n:
         raise BadInput(f"A grid of {grid.width}x{grid.height} needs {grid.n} tiles, but {len(tiles)} came.")
     at_least_two_by_two(tiles)
+    listed = in_lists(len(tiles)) and allowed is None and not gap and min(grid.height, grid.width) > 1
+    if listed and polish:
+        raise BadInput(f"Polish compares all tiles with all: at most {LISTED - 1} tiles, not {len(tiles)}.")
     with Watch(time_limit, callback) as watch, torch.no_grad():
+        if listed:
+            from .candidates import listed_evidence
+
+            try:
+                evidence = listed_evidence(tiles.to(torch.float32), grid, watch)
+            except Stopped:
+                return as_they_came(grid, None, watch)
+            return solved(LAYOUTS[Grid](), grid, evidence, (grid.n, grid.n), watch, runs=runs, seed=seed)
         seams = seams_in_time(tiles.to(torch.float32), watch, gap)
         if seams is None:
             return as_they_came(grid, checks.feasible(checks.mask(allowed, grid.n, grid.n)), watch)
         evidence = evidence_of(seams, grid)
         options = {"allowed": allowed, "runs": runs, "seed": seed, "polish": polish}
         return solved(LAYOUTS[Grid](), grid, evidence, (grid.n, grid.n), watch, **options)
+
+
+LISTED = 4000  # tiles from which on only the best partners of each side are kept
+
+
+def in_lists(tiles: int) -> bool:
+    """Whether so many upright tiles that all belong are solved without whole matrices."""
+    return tiles >= LISTED and have_numba
 
 
 def at_least_two_by_two(tiles: Float[Tensor, "n height width channels"]) -> None:
@@ -246,7 +282,7 @@ def as_they_came(grid: Grid, allowed: Tensor | None, watch: Watch) -> Solution:
     n = grid.n
     order = torch.arange(n) if allowed is None else assign(torch.eye(n), allowed)
     nothing = torch.full((1,), float("nan"), dtype=torch.float64)
-    soft, confidence = torch.full((n, n), 1.0 / n), torch.zeros(n)
+    soft, confidence = torch.tensor(1.0 / n).expand(n, n), torch.zeros(n)
     found = Solution(order, float("nan"), soft, confidence, nothing)
     return dataclasses.replace(found, seconds=watch.seconds, status=watch.status, history=watch.history)
 

@@ -7,13 +7,14 @@ rivals: `structure.seams.affinity`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ...structure.seams import affinity
-from .seams import Bonds, SeamScores
+from .seams import Bonds, Listed, SeamScores, for_kernels
 
 STEEP = 3.0  # how fast affinity fades with cost beyond the price of a seam
 PARTNERS = 10  # likely neighbours kept per side; the affinities of the others are below a hundredth
@@ -22,15 +23,19 @@ PRICE = 1.0
 place with 0, 1, 4: 0.75, 0.80, 0.63) and checked on 14 other pictures of 12 x 9 (0.93, 1.00, 0.93)."""
 
 
+Matrix = Any
+"""An array, or `Listed` where there are too many tiles: both are indexed by two arrays of tiles."""
+
+
 @dataclass(frozen=True)
 class Affinities:
     """``right[i, k]``: belief that k stands directly right of i, in [0, 1]; ``below`` likewise."""
 
-    right: np.ndarray
-    below: np.ndarray
+    right: Matrix
+    below: Matrix
     bonds: Bonds
     shape: tuple[int, int]
-    score: tuple[np.ndarray, np.ndarray]
+    score: tuple[Matrix, Matrix]
     """What large moves climb: affinity less cost. Affinity alone says little where all tiles of a region are alike."""
     blanks: int = 0
     """The last so many tiles are blank: cells that stay empty. Their seams have no affinity and a score of zero."""
@@ -61,12 +66,28 @@ class Affinities:
     @property
     def glue(self) -> SeamScores:
         """The affinities, for kernels."""
-        return SeamScores(self.right, self.below, *self.shape)
+        return SeamScores(for_kernels(self.right), for_kernels(self.below), *self.shape)
+
+    def mistaken(self, sigma: float, rng: np.random.Generator) -> SeamScores:
+        """The affinities with random errors of so much in their logarithm."""
+
+        def one(matrix: Matrix) -> Any:
+            size = matrix.lists.value.shape if isinstance(matrix, Listed) else matrix.shape
+            factor = np.exp(np.float32(sigma) * rng.standard_normal(size, np.float32))
+            return for_kernels(matrix.times(factor) if isinstance(matrix, Listed) else matrix * factor)
+
+        right, below = one(self.right), one(self.below)
+        return SeamScores(right, below, *self.shape)
+
+    @property
+    def listed(self) -> bool:
+        """Whether only the likely seams are known."""
+        return isinstance(self.right, Listed)
 
     @property
     def worth(self) -> SeamScores:
         """The score, for kernels."""
-        return SeamScores(*self.score, *self.shape)
+        return SeamScores(for_kernels(self.score[0]), for_kernels(self.score[1]), *self.shape)
 
     def total(self, order: np.ndarray) -> float:
         """The score, summed over the seams of the open grid."""

@@ -154,6 +154,17 @@ class Lists:
         np.maximum.at(scores, (row, cell), value)
         return scores.astype(np.float32)
 
+    def standing(self) -> np.ndarray:
+        """The piece in each cell, the likeliest first; -1 where none has a share that nobody likelier took."""
+        first, seat, share = self.shares
+        tile = np.repeat(np.arange(len(self.base)), np.diff(first))
+        board, used = np.full(len(self.column), -1), np.zeros(len(self.base), bool)
+        for e in np.argsort(-share, kind="stable"):
+            cell, state = divmod(int(seat[e]), self.room.states)
+            if board[cell] < 0 and not used[tile[e]]:
+                board[cell], used[tile[e]] = tile[e] * self.room.states + state, True
+        return board
+
     def gains(self) -> np.ndarray:
         """beta times the pull of each cell in the likeliest state, less that of being left out."""
         first, seat, excess = self.excess

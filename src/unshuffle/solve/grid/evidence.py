@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -52,6 +53,10 @@ class Evidence(tuple[Tensor, Tensor]):
         if border is not None:
             border = _wider(border[0], self.blanks, 0.0), _wider(border[1], self.blanks, 0.0)
         return Frame.of(self.belief, self, border).without(self.blanks)
+
+    def energy(self, order: np.ndarray) -> float:
+        """Of a layout: the cost of all its seams."""
+        return float(Grid(*self.shape).energy(torch.from_numpy(order), self))
 
     @property
     def alike(self) -> bool:

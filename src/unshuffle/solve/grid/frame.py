@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -22,7 +23,8 @@ class Frame:
     """How much each seam (right, below) looks like one inside the picture; the border is where that is least."""
 
     shape: tuple[int, int]
-    inside: Pair
+    inside: tuple[Any, Any]
+    """Arrays, or what is indexed like them."""
     price: Pair | None = None
     """What breaks ties. Opposite borders of a picture often match (a plain backdrop on both sides), and then better than true
     seams do. What is left is that borders tend to be plain, that is, cheap."""
@@ -55,7 +57,7 @@ class Frame:
         price = self._lines(order, self.price)
         return _untied(matching[0], price[0]), _untied(matching[1], price[1])
 
-    def _lines(self, order: np.ndarray, seam: Pair) -> Pair:
+    def _lines(self, order: np.ndarray, seam: tuple[Any, Any]) -> Pair:
         tiles = order.reshape(self.shape)
         if self.blanks:
             return _told(seam[1][tiles, np.roll(tiles, -1, 0)]), _told(seam[0][tiles, np.roll(tiles, -1, 1)].T)

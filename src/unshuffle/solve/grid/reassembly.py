@@ -23,7 +23,7 @@ from .affinity import Affinities
 from .crystal import IN_LISTS, Lists, Room
 from .frame import Frame
 from .regrow import regrow_by_segments
-from .seams import NO_MASK, SeamScores
+from .seams import NO_MASK, block
 from .segments import segments, shift_segments, unwind
 
 TWIST = 0.3
@@ -98,10 +98,7 @@ class Reassembly:
         b = self.belief
         least, loops = self.rng.uniform(0.1, 0.9), bool(self.rng.random() < 0.5)
         sigma = self.effort.noise * self.rng.random() * (self.round > 1)
-        right, below = (
-            a * np.exp(np.float32(sigma) * self.rng.standard_normal(a.shape, np.float32)) for a in (b.right, b.below)
-        )
-        seams = SeamScores(right, below, *b.shape)
+        seams = b.mistaken(sigma, self.rng)
         label = segments(self.order, seams, least, loops)
         if local:
             label = self._held(label)
@@ -134,8 +131,21 @@ class Reassembly:
         placed, b = np.flatnonzero(board >= 0), self.belief
         crystal = Lists(board, int(placed[len(placed) // 2]), Room(*b.shape), AGAIN)
         crystal.grow(b.bonds, AGAIN.steps)
-        order = assign(torch.from_numpy(crystal.scores())).numpy()
+        order = likeliest(crystal, b)
         return order if self.frame is None else self.frame.opened(order)
+
+
+def likeliest(crystal: Lists, belief: Affinities) -> np.ndarray:
+    """The tile of every cell, by linear assignment on all shares, or of many tiles best first and then by contact."""
+    if belief.listed:
+        return filled(crystal.standing(), belief)
+    return assign(torch.from_numpy(crystal.scores())).numpy()
+
+
+def filled(board: np.ndarray, belief: Affinities) -> np.ndarray:
+    """`fill` where every tile may stand everywhere, so that it cannot fail."""
+    full = fill(board, belief)
+    return board if full is None else full
 
 
 def fill(board: np.ndarray, belief: Affinities, allowed: np.ndarray = NO_MASK, rounds: int = 3) -> np.ndarray | None:
@@ -150,22 +160,31 @@ def fill(board: np.ndarray, belief: Affinities, allowed: np.ndarray = NO_MASK, r
     rest = np.setdiff1d(np.arange(board.size), board[board >= 0])
     y, x = cells // w, cells % w
     sides = (
-        (x + 1 < w, 1, belief.right),
-        (x > 0, -1, belief.right.T),
-        (y + 1 < h, w, belief.below),
-        (y > 0, -w, belief.below.T),
+        (x + 1 < w, 1, lambda there: block(belief.right, rest, there)),
+        (x > 0, -1, lambda there: block(belief.right, there, rest).T),
+        (y + 1 < h, w, lambda there: block(belief.below, rest, there)),
+        (y > 0, -w, lambda there: block(belief.below, there, rest).T),
     )
     for _ in range(rounds):
         score = np.zeros((rest.size, cells.size), np.float32)
         for inside, step, matching in sides:
             neighbour = np.where(inside, order[np.where(inside, cells + step, 0)], -1)
             known = neighbour >= 0
-            score[:, known] += matching[np.ix_(rest, neighbour[known])]
+            score[:, known] += matching(neighbour[known])
         if allowed.size:
             score[~allowed[np.ix_(rest, cells)]] = -np.inf
         try:
-            who, where = linear_sum_assignment(-score)
+            who, where = _touching(score) if belief.listed else linear_sum_assignment(-score)
         except ValueError:  # scipy's word for "no perfect matching"
             return None
         order[cells[where]] = rest[who]
     return order
+
+
+def _touching(score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Linear assignment of those that like any of the cells at all; the others into what is left, as they come."""
+    likes, liked = np.flatnonzero(score.any(1)), np.flatnonzero(score.any(0))
+    who, where = linear_sum_assignment(-score[np.ix_(likes, liked)])
+    who, where = likes[who], liked[where]
+    others, places = (np.setdiff1d(np.arange(len(score)), some) for some in (who, where))
+    return np.concatenate((who, others)), np.concatenate((where, places))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...compute.jit import njit
-from .seams import LEAST_BOND, Bonds, SeamScores
+from .seams import LEAST_BOND, Bonds, SeamScores, at
 from .segments import members_of
 
 NOWHERE = -1e9  # the score of a place where a segment does not fit
@@ -68,13 +68,13 @@ def _contact(growing, tiles, dy, dx):
     for t in tiles:
         a, b = y[t] + dy, x[t] + dx
         if board[a, b + 1] >= 0:
-            total += right[t, board[a, b + 1]] - toll
+            total += at(right, t, board[a, b + 1]) - toll
         if board[a, b - 1] >= 0:
-            total += right[board[a, b - 1], t] - toll
+            total += at(right, board[a, b - 1], t) - toll
         if board[a + 1, b] >= 0:
-            total += below[t, board[a + 1, b]] - toll
+            total += at(below, t, board[a + 1, b]) - toll
         if board[a - 1, b] >= 0:
-            total += below[board[a - 1, b], t] - toll
+            total += at(below, board[a - 1, b], t) - toll
     return total
 
 

@@ -15,7 +15,7 @@ from ...compute.jit import njit
 from ...shapes import Mask, Order
 from ...watch import Watch
 from ..local_search import improve_grid as improve_by_swaps
-from .seams import LEAST_BOND, NO_MASK, Bonds, SeamScores
+from .seams import LEAST_BOND, NO_MASK, Bonds, SeamScores, at
 
 SEGMENTATIONS = ((0.5, True), (0.2, True), (0.8, False), (0.5, False), (0.2, False), (0.05, False), (2.0, False))
 """(least affinity, by loops of four): from what surely belongs together down to single tiles."""
@@ -104,14 +104,19 @@ def segments(order, seams, least, loops):
             if loops:
                 if x + 1 < w and y + 1 < h:
                     r, b, d = order[c + 1], order[c + w], order[c + w + 1]
-                    if right[t, r] > least and right[b, d] > least and below[t, b] > least and below[r, d] > least:
+                    if (
+                        at(right, t, r) > least
+                        and at(right, b, d) > least
+                        and at(below, t, b) > least
+                        and at(below, r, d) > least
+                    ):
                         parent[_root(parent, r)] = _root(parent, t)
                         parent[_root(parent, b)] = _root(parent, t)
                         parent[_root(parent, d)] = _root(parent, t)
             else:
-                if x + 1 < w and right[t, order[c + 1]] > least:
+                if x + 1 < w and at(right, t, order[c + 1]) > least:
                     parent[_root(parent, order[c + 1])] = _root(parent, t)
-                if y + 1 < h and below[t, order[c + w]] > least:
+                if y + 1 < h and at(below, t, order[c + w]) > least:
                     parent[_root(parent, order[c + w])] = _root(parent, t)
     for i in range(h * w):
         parent[i] = _root(parent, i)
@@ -130,13 +135,13 @@ def _around(bench, count):
         x = c - y * w
         t = order[c]
         if x + 1 < w:
-            total += right[t, order[c + 1]]
+            total += at(right, t, order[c + 1])
         if y + 1 < h:
-            total += below[t, order[c + w]]
+            total += at(below, t, order[c + w])
         if x > 0 and not mark[c - 1]:
-            total += right[order[c - 1], t]
+            total += at(right, order[c - 1], t)
         if y > 0 and not mark[c - w]:
-            total += below[order[c - w], t]
+            total += at(below, order[c - w], t)
     return total
 
 
@@ -276,7 +281,7 @@ def _shift_lines(order, seams, allowed, enough):
             for a in range(lines):
                 for b in range(lines):
                     for m in range(length):
-                        L[a, b] += seam[grid[a, m], grid[b, m]]
+                        L[a, b] += at(seam, grid[a, m], grid[b, m])
             best, low, middle, high = enough, 0, 0, 0
             for i in range(lines):
                 for r in range(i + 1, lines):
@@ -320,8 +325,10 @@ def turn_bands(order, seams, enough):
                 for k in range(length):
                     if y > 0:
                         for m in range(length):
-                            meet[y, k] += across[grid[y - 1, m], grid[y, (m + k) % length]]
-                    opened[y + 1, k] = opened[y, k] + along[grid[y, -1], grid[y, 0]] - along[grid[y, k - 1], grid[y, k]]
+                            meet[y, k] += at(across, grid[y - 1, m], grid[y, (m + k) % length])
+                    opened[y + 1, k] = (
+                        opened[y, k] + at(along, grid[y, -1], grid[y, 0]) - at(along, grid[y, k - 1], grid[y, k])
+                    )
             best, low, high, turn = enough, 0, 0, 0
             for i in range(lines):
                 for j in range(i + 1, lines + 1):
@@ -349,9 +356,9 @@ def total_score(order, seams):
         for x in range(w):
             c = y * w + x
             if x + 1 < w:
-                total += right[order[c], order[c + 1]]
+                total += at(right, order[c], order[c + 1])
             if y + 1 < h:
-                total += below[order[c], order[c + w]]
+                total += at(below, order[c], order[c + w])
     return total
 
 

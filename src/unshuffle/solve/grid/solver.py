@@ -7,8 +7,9 @@ stays metastable far too long and freezes into domains that do not fit (12 x 9 p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,7 +30,8 @@ from .crystal import Lists, Room
 from .dense import FORBIDDEN, Board, Crystal, grow
 from .evidence import Evidence
 from .expected import energy_of_lists, expected_energy
-from .reassembly import Effort, Reassembly, fill
+from .listed import ListedEvidence
+from .reassembly import Effort, Reassembly, fill, likeliest
 from .regrow import regrow_by_segments
 from .seams import NO_MASK
 from .segments import improve_grid
@@ -49,7 +51,7 @@ class Puzzle:
     """What every stage needs to know."""
 
     layout: Grid
-    evidence: Evidence
+    evidence: Evidence | ListedEvidence
     allowed: np.ndarray
     watch: Watch
 
@@ -66,17 +68,17 @@ class Puzzle:
         return CLOSELY if self.watch.closely else SLICE
 
     def energy(self, order: np.ndarray) -> float:
-        return float(self.layout.energy(torch.from_numpy(order), self.evidence))
+        return self.evidence.energy(order)
 
 
 def solve_grid(
     layout: Grid,
-    evidence: Evidence,
+    evidence: Evidence | ListedEvidence,
     asked: Request,
     effort: Effort = Effort(),
 ) -> Solution:
     """Grown on a torus, opened, reassembled. Costs that do not tell right from below: see `_by_energy`."""
-    if evidence.alike:
+    if isinstance(evidence, Evidence) and evidence.alike:
         return _by_energy(layout, evidence[0], asked)
     generator, watch, allowed, init, runs = asked
     mask = NO_MASK if allowed is None else allowed.numpy()
@@ -104,14 +106,17 @@ def solve_grid(
     )
 
 
-def judge_grid(layout: Grid, evidence: Evidence, order: Tensor, allowed: Tensor | None) -> tuple[Tensor, Tensor]:
+def judge_grid(
+    layout: Grid, evidence: Evidence | ListedEvidence, order: Tensor, allowed: Tensor | None
+) -> tuple[Tensor, Tensor]:
     """The soft permutation around an order, and how sure the place of each tile in it is."""
     if evidence.alike:
         return to_matrix(order, torch.float32), torch.ones(layout.n)
-    soft, confidence = place_confidence(order.numpy(), evidence.belief)
+    judge = confidence_in_lists if evidence.belief.listed else place_confidence
+    soft, confidence = judge(order.numpy(), evidence.belief)
     if allowed is None:
         confidence *= evidence.frame.certainty(order.numpy())
-    return torch.from_numpy(soft), torch.from_numpy(confidence)
+    return torch.as_tensor(soft), torch.from_numpy(confidence)
 
 
 def _on_torus(puzzle: Puzzle, runs: int, rng: np.random.Generator) -> list[np.ndarray]:
@@ -144,18 +149,18 @@ def _in_lists(puzzle: Puzzle, seeds: np.ndarray, centre: int) -> np.ndarray:
         for crystal in crystals[low:high]:
             crystal.grow(puzzle.belief.bonds, puzzle.slice)
 
+    looks: dict[str, Any] = {}
+    if isinstance(evidence := puzzle.evidence, Evidence):  # else all pairs are too many to look at
+        looks = {
+            "soft": lambda: as_soft(crystals[0].scores()),
+            "expected": lambda: energy_of_lists(crystals[0], evidence),
+        }
     on = True
     while on and not all(crystal.done for crystal in crystals):
         in_chunks(some, len(crystals))
         beta, entropy = min(c.beta for c in crystals), float(np.mean([c.entropy for c in crystals]))
-        on = puzzle.watch(
-            stage="anneal",
-            beta=beta,
-            entropy=entropy,
-            soft=lambda: as_soft(crystals[0].scores()),
-            expected=lambda: energy_of_lists(crystals[0], puzzle.evidence),
-        )
-    return np.stack([assign(torch.from_numpy(crystal.scores())).numpy() for crystal in crystals])
+        on = puzzle.watch(stage="anneal", beta=beta, entropy=entropy, **looks)
+    return np.stack([likeliest(crystal, puzzle.belief) for crystal in crystals])
 
 
 def as_soft(scores: np.ndarray) -> Tensor:
@@ -165,6 +170,7 @@ def as_soft(scores: np.ndarray) -> Tensor:
 
 def _grown(puzzle: Puzzle, soft: np.ndarray, bias: np.ndarray, *, torus: bool, stage: str) -> Crystal:
     crystal = Crystal(soft, bias, WHOLE.start * np.log(max(puzzle.layout.n, 2)))
+    evidence: Any = puzzle.evidence
     nothing = np.zeros(puzzle.layout.n)
     for _ in range(0, WHOLE.steps, puzzle.slice):
         grow(crystal, puzzle.belief.bonds, Board(*puzzle.shape, torus), WHOLE, puzzle.slice)
@@ -174,7 +180,7 @@ def _grown(puzzle: Puzzle, soft: np.ndarray, bias: np.ndarray, *, torus: bool, s
             beta=beta,
             entropy=entropy,
             soft=lambda: torch.from_numpy(crystal.soft[0].copy()),
-            expected=lambda: expected_energy(crystal.soft[0].T, nothing, puzzle.evidence, puzzle.shape),
+            expected=lambda: expected_energy(crystal.soft[0].T, nothing, evidence, puzzle.shape),
         )
         if crystal.done.all() or not on:
             break
@@ -276,6 +282,20 @@ def place_confidence(order: np.ndarray, belief: Affinities) -> tuple[np.ndarray,
     confidence = np.empty(n, np.float32)
     confidence[order] = crystal.soft[0, order, np.arange(n)]
     return crystal.soft[0], confidence
+
+
+def confidence_in_lists(order: np.ndarray, belief: Affinities) -> tuple[Tensor, np.ndarray]:
+    """The same of many tiles: the soft permutation is a sparse tensor of what is above the background."""
+    n, h_w = order.size, belief.shape
+    crystal = Lists(order, 0, Room(*h_w), replace(CONFIDENCE, pin=0.0))
+    crystal.grow(belief.bonds, CONFIDENCE_STEPS)
+    first, cell, share = crystal.shares
+    tile = np.repeat(np.arange(n), np.diff(first))
+    own = order[cell] == tile
+    confidence = np.zeros(n, np.float32)
+    confidence[tile[own]] = share[own]
+    where = torch.from_numpy(np.stack((tile, cell.astype(np.int64))))
+    return torch.sparse_coo_tensor(where, torch.from_numpy(share), (n, n), check_invariants=True).coalesce(), confidence
 
 
 def _by_energy(layout: Grid, cost: Tensor, asked: Request) -> Solution:
