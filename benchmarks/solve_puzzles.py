@@ -32,7 +32,7 @@ from unshuffle.readers.pictures import read_picture
 from unshuffle.structure.layouts import Grid
 from unshuffle.tasks.gaps import find_gap
 from unshuffle.tasks.jigsaw import as_float, cut, identical, reassemble
-from unshuffle.tasks.piles import reassemble_pile
+from unshuffle.tasks.piles import reassemble_pile, reassemble_several
 from unshuffle.tasks.turned import turned_scores, whole_turned
 
 LEFT_OUT = ("abstract-spiral", "valley-midnight", "waves-midnight", "saturnian-profile", "Fossa", "Infinite-Sea", "Painting-Colors", "analogpattern", "umang")  # fmt: skip
@@ -52,9 +52,9 @@ def square_tiles(path: Path, columns: int, rows: int, size: int | None = None) -
     return cut(pixels[: side * grid.height, : side * grid.width], grid)[0], grid
 
 
-def turned(path: Path, columns: int, rows: int, seed: int) -> dict[str, float]:
+def turned(path: Path, columns: int, rows: int, seed: int, size: int | None = None) -> dict[str, float]:
     """All tiles in random order and turned at random."""
-    whole, grid = square_tiles(path, columns, rows)
+    whole, grid = square_tiles(path, columns, rows, size)
     generator = torch.Generator().manual_seed(seed)
     shuffle = torch.randperm(grid.n, generator=generator)
     turns = torch.randint(4, (grid.n,), generator=generator)
@@ -81,6 +81,38 @@ def turned(path: Path, columns: int, rows: int, seed: int) -> dict[str, float]:
         "confidence": float(found.confidence.mean()),
         **times,
     }
+
+
+def mixed(path: Path, seed: int, *, others: list[Path], columns: int, rows: int, size: int) -> dict[str, float]:
+    """The tiles of several pictures in one pile, turned; a true seam is right if both tiles are so in one of the pictures found."""
+    rng = np.random.default_rng(seed)
+    cuts = [square_tiles(file, columns, rows, size) for file in (path, *others)]
+    whole, first = np.concatenate([tiles for tiles, _ in cuts]), np.cumsum([0] + [grid.n for _, grid in cuts])
+    shuffle, turns = rng.permutation(len(whole)), rng.integers(0, 4, len(whole))
+    tiles = np.stack([np.rot90(whole[k], -t) for k, t in zip(shuffle, turns, strict=True)])
+    came = np.argsort(shuffle)  # the number in the pile of each tile of the pictures
+    began, worked = time.perf_counter(), time.process_time()
+    found = reassemble_several(as_float(tiles), turned=True)
+    times = {"seconds": time.perf_counter() - began, "core seconds": time.process_time() - worked}
+    picture, row, column, turned = np.full((4, len(tiles)), -1)
+    for k, one in enumerate(found):
+        order, state = one.solution.order.numpy(), one.solution.state
+        cells = np.flatnonzero(order >= 0)
+        picture[order[cells]], turned[order[cells]] = k, state.numpy()[cells] if state is not None else 0
+        row[order[cells]], column[order[cells]] = np.divmod(cells, one.grid.width)
+    right = []
+    for k, (_, grid) in enumerate(cuts):
+        cell = came[first[k] : first[k + 1]].reshape(grid.height, grid.width)
+        for a, b, down, across in ((cell[:, :-1], cell[:, 1:], 0, 1), (cell[:-1], cell[1:], 1, 0)):
+            a, b = a.reshape(-1), b.reshape(-1)
+            whole_turn = (turned[a] - turns[a]) % 4
+            steps = np.array([(down, across), (-across, down), (-down, -across), (across, -down)])[whole_turn]
+            placed = (picture[a] >= 0) & (picture[a] == picture[b]) & (whole_turn == (turned[b] - turns[b]) % 4)
+            right.append(placed & (row[b] - row[a] == steps[:, 0]) & (column[b] - column[a] == steps[:, 1]))
+    return {
+        "neighbour": float(np.concatenate(right).mean()),
+        "as many pictures": float(len(found) == len(cuts)),
+    } | times
 
 
 def piled(
@@ -177,8 +209,17 @@ def problems(data: Path) -> list[Problem]:
         (f"large {n}", sorted((data / "jigsaw_large").glob(f"pieces_{n}_*.jpg")), partial(complete, columns=w, rows=h))
         for n, (w, h) in LARGE.items()
     ]
+    huge = sorted((data / "jigsaw_large").glob("*.jpg"))  # of which the corner is taken
+    pairs = [file for file in huge if huge.index(file) % 2 == 0]
+
+    def two(path: Path, seed: int) -> dict[str, float]:
+        return mixed(path, seed, others=[huge[huge.index(path) + 1]], columns=35, rows=23, size=28)
+
     return [
         *gaps,
+        ("turned 540", huge, lambda path, seed: turned(path, 30, 18, seed, 28)),
+        ("turned 805", huge, lambda path, seed: turned(path, 35, 23, seed, 28)),
+        ("mixed 2 x 805, turned", pairs, two),
         *large,
         ("frame 48x36", photos, partial(complete, columns=48, rows=36)),
         ("missing 432", classic, of_piles(classic, 24, 18, foreign=False, known=True)),

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from test_turned import texture
-from unshuffle.compute.jit import njit
+from unshuffle.compute.jit import have_numba, njit
 from unshuffle.errors import BadInput
 from unshuffle.operators.permutation import inverse
 from unshuffle.solve.grid import solver
@@ -70,12 +70,12 @@ def test_costs_and_beliefs_are_those_of_whole_matrices(tiles: torch.Tensor) -> N
     assert GRID.n < MOST  # so that the lists hold everybody
     ours, theirs = found.belief, Evidence.of((seams.right, seams.below), GRID, seams.border).belief
     for a, b in ((ours.right[i, k], theirs.right[i, k]), (ours.below[i, k], theirs.below[i, k])):
-        assert np.abs(a - b).max() < 0.15  # the scale of plain seams is judged by a sample
-        assert np.corrcoef(a, b)[0, 1] > 0.99
+        assert np.allclose(a, b, atol=1e-3)
     order = np.arange(GRID.n)
     assert ours.total(order) == pytest.approx(theirs.total(order), rel=0.05)
 
 
+@pytest.mark.skipif(not have_numba, reason="without numba whole matrices are faster")
 def test_the_picture_comes_back(tiles: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jigsaw, "LISTED", 40)
     monkeypatch.setattr(solver, "MANY", 40)

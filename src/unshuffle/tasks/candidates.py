@@ -5,7 +5,7 @@ The costs are those of `jigsaw`; what is not in a list is computed again when so
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
@@ -41,6 +41,16 @@ class Edges:
         pixels = last.transpose(1, 2).contiguous()
         return cls(line, 2 * line - before_last.reshape(n, -1) / 255, pixels, whiten, base.contiguous())
 
+    def among(self, tiles: Int[Tensor, "some"]) -> Edges:
+        return Edges(*(getattr(self, field.name)[tiles] for field in fields(self)))
+
+
+def _second_best(cost: Float[Tensor, "some n"], tiles: Int[Tensor, "some"]) -> Float[Tensor, "some"]:
+    """Of each of these tiles; none is its own neighbour."""
+    apart = cost.clone()
+    apart[torch.arange(len(tiles)), tiles] = torch.inf
+    return apart.kthvalue(min(2, cost.shape[1] - 1), 1).values
+
 
 def misses(one: Edges, other: Edges, rows: slice) -> tuple[Float[Tensor, "rows n"], Float[Tensor, "rows n"]]:
     """Extrapolation and gradients of some tiles with all."""
@@ -73,19 +83,19 @@ class Comparison:
         generator = torch.Generator().manual_seed(0)
         some = torch.randperm(self.n, generator=generator)[:SAMPLE]
         self.usual: list[tuple[float, float]] = []
-        typical, second = [], []
+        self.least: list[float] = []
+        """Of each relation: seams that cost less than half of the second best count as much as these."""
+        typical = []
         for k in (0, 1):
             one, other = self.edges[2 * k : 2 * k + 2]
-            part = Edges(one.line[some], one.ahead[some], one.pixels[some], one.whiten[some], one.base[some])
-            E, M = misses(part, other, slice(None))
+            E, M = misses(one.among(some), other, slice(None))
             self.usual.append((max(float(E.median()), 1e-30), max(float(M.median()), 1e-30)))
-            cost = self._cost(E, M, k)
-            cost[torch.arange(len(some)), some] = torch.inf
-            typical.append(float(cost.median()))
-            second.append(cost.kthvalue(min(2, self.n - 1), 1).values)
+            after = self._cost(E, M, k)
+            before = self._cost(*misses(other.among(some), one, slice(None)), k)
+            typical.append(float(after.median()))
+            second = [_second_best(cost, some) for cost in (after, before)]
+            self.least.append(max(float(torch.minimum(*second).median()), 1e-3 * typical[-1], 1e-30))
         self.typical = max(sum(typical) / 2, 1e-30)
-        self.least = max(float(torch.cat(second).median()), 1e-3 * self.typical)
-        """Half of the second best seams cost less; they count as much."""
 
     def _cost(self, E: Tensor, M: Tensor, relation: int) -> Tensor:
         usual = self.usual[relation]
@@ -103,7 +113,7 @@ class Comparison:
             cost = self._cost(*misses(one, other, some), k // 2)
             own = torch.arange(some.start, some.stop)
             cost[own - low, own] = torch.inf
-            found.append(best_partners(cost, MOST, self.least))
+            found.append(best_partners(cost, MOST, self.least[k // 2]))
         partner, cost, scale, log_sum = (torch.cat(parts).numpy() for parts in zip(*found, strict=True))
         return Side(partner, cost, scale.astype(np.float64), log_sum.astype(np.float64))
 

@@ -257,7 +257,8 @@ def _shift_all(order, seams, bonds, label, allowed, enough):
                 improved = True
             for t in tiles:
                 inside[place[t]] = False
-            place[order] = np.arange(n)
+            if improved:
+                place[order] = np.arange(n)
     return total
 
 
