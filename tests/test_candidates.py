@@ -10,11 +10,11 @@ from test_turned import texture
 from unshuffle.compute.jit import have_numba, njit
 from unshuffle.errors import BadInput
 from unshuffle.operators.permutation import inverse
-from unshuffle.solve.grid import solver
+from unshuffle.solve.grid import listed, solver
 from unshuffle.solve.grid.evidence import Evidence
 from unshuffle.solve.grid.seams import Bonds, Listed, at, block
 from unshuffle.structure.layouts import Grid
-from unshuffle.tasks import candidates, jigsaw
+from unshuffle.tasks import candidates
 from unshuffle.tasks.candidates import MOST, Comparison, listed_evidence
 from unshuffle.tasks.jigsaw import as_float, cut, reassemble, seam_costs
 from unshuffle.watch import Watch
@@ -45,15 +45,15 @@ def everything(matrix, n):
 
 
 def test_lists_are_read_like_the_matrix_they_are_of() -> None:
-    whole, listed = some_listed()
+    whole, lists = some_listed()
     i, k = np.meshgrid(np.arange(9), np.arange(9), indexing="ij")
-    assert np.array_equal(listed[i, k], whole)
-    assert np.array_equal(everything(listed.lists, 9), whole)
+    assert np.array_equal(lists[i, k], whole)
+    assert np.array_equal(everything(lists.lists, 9), whole)
     assert np.array_equal(everything(whole, 9), whole)
-    assert np.array_equal(block(listed, np.array([3, 1]), np.arange(9)), whole[[3, 1]])
+    assert np.array_equal(block(lists, np.array([3, 1]), np.arange(9)), whole[[3, 1]])
     for axis in (0, 1):
-        assert np.array_equal(listed.max(axis), whole.max(axis))
-    ours, dense = Bonds.of_lists(listed, listed, 4), Bonds.of(whole, whole, 4)
+        assert np.array_equal(lists.max(axis), whole.max(axis))
+    ours, dense = Bonds.of_lists(lists, lists, 4), Bonds.of(whole, whole, 4)
     assert np.array_equal(ours.strength, dense.strength)
     assert np.array_equal(ours.partner[ours.strength > 0], dense.partner[dense.strength > 0])
 
@@ -77,7 +77,7 @@ def test_costs_and_beliefs_are_those_of_whole_matrices(tiles: torch.Tensor) -> N
 
 @pytest.mark.skipif(not have_numba, reason="without numba whole matrices are faster")
 def test_the_picture_comes_back(tiles: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jigsaw, "LISTED", 40)
+    monkeypatch.setattr(listed, "LISTED", 40)
     monkeypatch.setattr(solver, "MANY", 40)
     monkeypatch.setattr(candidates, "MOST", 8)
     shuffle = torch.randperm(GRID.n, generator=torch.Generator().manual_seed(1))

@@ -18,12 +18,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..compute.jit import have_numba
 from ..errors import BadInput
 from ..operators.assignment import assign
 from ..solve import checks
 from ..solve.grid.compare import AT_ONCE, SECONDS, sum_of_lengths, sum_of_roots
 from ..solve.grid.evidence import Evidence
+from ..solve.grid.listed import in_lists
 from ..solve.kinds import LAYOUTS, solved
 from ..solve.solution import Solution
 from ..structure.layouts import Grid
@@ -240,7 +240,7 @@ def reassemble(
     at_least_two_by_two(tiles)
     listed = in_lists(len(tiles)) and allowed is None and not gap and min(grid.height, grid.width) > 1
     if listed and polish:
-        raise BadInput(f"Polish compares all tiles with all: at most {LISTED - 1} tiles, not {len(tiles)}.")
+        raise BadInput(f"Polish compares all tiles with all, and {len(tiles)} are too many for that: leave it out.")
     with Watch(time_limit, callback) as watch, torch.no_grad():
         if listed:
             from .candidates import listed_evidence
@@ -256,14 +256,6 @@ def reassemble(
         evidence = evidence_of(seams, grid)
         options = {"allowed": allowed, "runs": runs, "seed": seed, "polish": polish}
         return solved(LAYOUTS[Grid](), grid, evidence, (grid.n, grid.n), watch, **options)
-
-
-LISTED = 4000  # tiles from which on only the best partners of each side are kept
-
-
-def in_lists(tiles: int) -> bool:
-    """Whether so many upright tiles that all belong are solved without whole matrices."""
-    return tiles >= LISTED and have_numba
 
 
 def at_least_two_by_two(tiles: Float[Tensor, "n height width channels"]) -> None:

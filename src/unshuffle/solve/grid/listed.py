@@ -15,10 +15,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...compute.jit import have_numba
 from ...structure.seams import SHARPNESS
 from .affinity import PARTNERS, PRICE, Affinities
 from .frame import Frame
 from .seams import Bonds, Listed
+
+LISTED = 4000  # tiles from which on only the best partners of each side are kept
+
+
+def in_lists(tiles: int) -> bool:
+    """Whether so many upright tiles that all belong are solved without whole matrices."""
+    return tiles >= LISTED and have_numba
+
 
 Pairwise = Callable[[int, np.ndarray, np.ndarray], np.ndarray]
 """(relation, tiles, tiles): one number per pair, computed when it is asked for."""

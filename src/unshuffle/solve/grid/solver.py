@@ -39,6 +39,7 @@ from .segments import improve_grid
 RUNS = 2  # one per core of a small machine; reassembly from two starts finds more than from one
 ALONE = 3000  # tiles from which on one run has to do: a round of reassembly takes a second and more
 MANY = 300  # tiles from which on lists are faster than whole matrices
+LONGER = Effort(most=120)  # of thousands of tiles: rounds still succeed after 60
 WHOLE = Cooling()
 SLICE = 20  # steps between two looks at the clock
 CLOSELY = 2  # the same for those who look on closely; how steps are sliced changes nothing but that
@@ -75,7 +76,7 @@ def solve_grid(
     layout: Grid,
     evidence: Evidence | ListedEvidence,
     asked: Request,
-    effort: Effort = Effort(),
+    effort: Effort | None = None,
 ) -> Solution:
     """Grown on a torus, opened, reassembled. Costs that do not tell right from below: see `_by_energy`."""
     if isinstance(evidence, Evidence) and evidence.alike:
@@ -89,7 +90,7 @@ def solve_grid(
         starts += at_once(puzzle)
     if init is not None:
         starts.insert(0, _from_scores(puzzle, init))
-    ends = _reassembled(puzzle, starts, rng, effort)
+    ends = _reassembled(puzzle, starts, rng, effort or (LONGER if puzzle.belief.listed else Effort()))
     best = max(range(len(ends)), key=lambda k: puzzle.belief.total(ends[k]))
     if allowed is None and init is None:  # whoever gives a mask or a start has said where the picture is
         ends = [evidence.frame.opened(end) for end in ends]
