@@ -23,7 +23,7 @@ SEED = 2026
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, usual in (("n", 50), ("count", 1000), ("loop", 30)):
         parser.add_argument(f"--{name}", type=int, default=usual)
     parser.add_argument("--out", type=Path, default=Path("results/solve_batch.json"))

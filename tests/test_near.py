@@ -248,3 +248,13 @@ def test_without_numba(tmp_path):
     run = [sys.executable, "-W", "ignore", "-c", code]
     done = subprocess.run(run, capture_output=True, text=True, env={**os.environ, "UNSHUFFLE_NUMBA": "0"}, check=False)
     assert done.stdout.split() == ["True", "True"], done.stderr
+
+
+def test_confidence_says_whether_neighbours_can_be_told(few):
+    for noise, low, high in ((0.0, 0.97, 1.0), (0.05, 0.0, 0.4)):
+        points, t = helix(800, noise, seed=6)
+        found = us.solve(us.Path(800), items=points)
+        link = np.abs(np.diff(t.argsort().argsort()[found.order])) == 1
+        right = np.r_[True, link] & np.r_[link, True]
+        assert low <= float(found.confidence.mean()) <= high
+        assert abs(float(found.confidence.mean()) - right.mean()) < 0.2

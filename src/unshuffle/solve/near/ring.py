@@ -15,8 +15,8 @@ from .space import Space
 
 STRETCH = 10_000
 """Items that one thread works on. Reversals of long stretches cost most: tours of 100,000 in one piece take three times as long."""
-LOOK = 400_000 if have_numba else 400  # items looked at between two looks at the clock: some tenths of a second
-KICKS = 40_000 if have_numba else 20  # the same
+LOOK = 50_000 if have_numba else 400  # items looked at between two looks at the clock: some tenths of a second
+KICKS = 10_000 if have_numba else 20  # the same
 
 
 class Ring:
