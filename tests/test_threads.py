@@ -84,9 +84,10 @@ def test_workers_of_a_data_loader_give_what_the_process_itself_gives(threads_of)
         assert torch.equal(order, expected_order)
 
 
+@pytest.mark.usefixtures("threads_of")
 def test_small_steps_leave_torch_one_thread_and_give_it_back():
-    before = torch.get_num_threads()
-    done = []
+    before, done = torch.get_num_threads(), []
+    assert before == 3
     with contextlib.suppress(ValueError), module.small_steps():
         assert torch.get_num_threads() == 1
         module.in_chunks(lambda low, high: done.extend(range(low, high)), 100)
