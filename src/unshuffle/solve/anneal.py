@@ -69,8 +69,8 @@ def anneal(
         return float(state.purity.mean())
 
     def look(beta: float) -> bool:
-        told = {"energy": _energy(state, energy), "entropy": spread(state)}
-        return watch(stage=stage, beta=beta, **told, soft=lambda: seen(state.soft[0]))
+        now, entropy = _energy(state, energy), spread(state)
+        return watch(stage=stage, beta=beta, energy=now, entropy=entropy, soft=lambda: seen(state.soft[0]))
 
     return cool(advance, look, log_beta, pace, pace.frozen if purity is None else purity)
 
