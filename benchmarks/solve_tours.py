@@ -80,7 +80,10 @@ def load(data: Path, group: str, name: str) -> tuple[torch.Tensor, float]:
     if group == "tsplib":
         words = (data / "tsp" / "tsplib" / "best_known.txt").read_text().replace(":", " ").split()
         best = dict(zip(words[::2], words[1::2], strict=True))
-        return read_cities(data / "tsp" / "tsplib" / f"{name}.tsp").cost, float(best[name])
+        whole = read_cities(data / "tsp" / "tsplib" / f"{name}.tsp").cost
+        if whole is None:
+            raise ValueError(f"{name} has too many cities for a matrix of all distances.")
+        return whole, float(best[name])
     n, file = group.split()[1], np.load(data / "tsp" / "uniform.npz")
     points = torch.from_numpy(file[f"xy_{n}"][int(name)])
     cost = torch.cdist(points, points, compute_mode="donot_use_mm_for_euclid_dist")

@@ -31,9 +31,9 @@ def join_chances(
     mass = np.zeros(n + 1)
     mass[n] = np.log(alone)
     for _ in range(SWEEPS):
-        apart = mass - logsumexp(logits, axis=1)
+        apart = mass - np.asarray(logsumexp(logits, axis=1))
         logits += apart[:, None]
-        logits += mass - logsumexp(logits, axis=0)
+        logits += mass - np.asarray(logsumexp(logits, axis=0))
         if np.abs(apart).max() < NEAR:
             break
     return np.exp(logits[:n, :n])
