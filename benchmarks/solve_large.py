@@ -62,7 +62,7 @@ def one(kind: str, n: int, noise: float) -> dict[str, float]:
     fine = np.linspace(0, 1, 400_001)
     ideal = KDTree(helix(fine)).query(points)[1]
     tau = abs(float(kendalltau(found.order.argsort().numpy(), t)[0]))  # pyright: ignore[reportArgumentType]
-    return told | {"tau": tau, "ideal": float(kendalltau(ideal, t)[0])}
+    return told | {"tau": tau, "ideal": float(kendalltau(ideal, t)[0])}  # pyright: ignore[reportArgumentType]
 
 
 def sure() -> dict[str, float]:
