@@ -39,6 +39,18 @@ OTHER = (
 )
 KERNEL = "from .other import other\nfrom unshuffle.compute.jit import njit\n@njit\ndef kernel(x):\n    return 10 * other(x)\n"
 ASK = "from rooms.kernel import kernel; print(kernel(1), len(kernel.stats.cache_hits))"
+OF_A_TUPLE = """from typing import NamedTuple
+from unshuffle.compute.jit import njit
+class Pair(NamedTuple):
+    left: int
+    right: int
+@njit
+def add(pair):
+    return pair.left + pair.right
+def kernel(x):
+    return add(Pair(x, 1))
+kernel.stats = add.stats
+"""
 
 
 def answer(folder) -> tuple[int, int]:
@@ -64,3 +76,14 @@ def test_compiled_code_follows_the_files_that_it_imports_and_moves_with_them(tmp
     assert answer(tmp_path / "here") == (30, 0)
     assert answer(tmp_path / "here") == (30, 1)
     assert len(list(rooms.glob("__pycache__/kernel*.nbc"))) == 1  # what is out of date is overwritten
+
+
+def test_a_type_of_an_argument_that_is_called_otherwise_now(tmp_path):
+    """Of an older version of the files the stored code cannot even be listed: its types are gone."""
+    (tmp_path / "rooms").mkdir()
+    (tmp_path / "rooms" / "__init__.py").touch()
+    kernel = tmp_path / "rooms" / "kernel.py"
+    kernel.write_text(OF_A_TUPLE)
+    assert answer(tmp_path)[0] == 2
+    kernel.write_text(OF_A_TUPLE.replace("Pair", "Both"))
+    assert answer(tmp_path)[0] == 2

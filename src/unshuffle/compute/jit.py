@@ -49,7 +49,9 @@ def njit(function: Callable[..., Any] | None = None, *, fastmath: bool | set[str
     except RuntimeError:  # no writable place for the cache: compile in every process
         return numba.njit(**options)(function)  # pyright: ignore[reportPossiblyUnboundVariable]
     # numba itself would compare the content of the function's own file alone, and no flags
-    kernel._cache._cache_file._source_stamp = (stamp(function.__code__.co_filename), sorted(options["fastmath"] or ()))
+    stored = kernel._cache._cache_file
+    stored._source_stamp = (stamp(function.__code__.co_filename), sorted(options["fastmath"] or ()))
+    stored._load_index = _or_nothing(stored._load_index)
     return kernel
 
 
@@ -60,3 +62,15 @@ def overload(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Cal
     from numba.extending import overload as by_types
 
     return by_types(function)
+
+
+def _or_nothing(index: Callable[[], dict[Any, Any]]) -> Callable[[], dict[Any, Any]]:
+    """What is stored on disk; nothing, if that cannot be read: a type of an argument is gone from the files since, or it was cut."""
+
+    def read() -> dict[Any, Any]:
+        try:
+            return index()
+        except Exception:  # unpickling may raise anything
+            return {}
+
+    return read
