@@ -461,11 +461,11 @@ def test_both_paths_of_a_step_agree(torus, shape):
     soft /= soft.sum(1, keepdims=True)
     bias = 0.1 * rng.random((n, n)).astype(np.float32)
     results = []
-    pace = dense.Pace(1.01, 25.0, 0.5, 0.0, 5)
+    pace = dense.Rates(1.01, 25.0, 0.5, 0.0, 5)
     for kernel in (dense.anneal, dense.anneal_sparse):
         P, g = soft.copy(), np.zeros(n, np.float32)
         beta, entropy, done = np.array([2.0]), np.ones(1), np.zeros(1, np.bool_)
-        run = dense.Run(P, g, bias, beta, entropy, done)
+        run = dense.OneRun(P, g, bias, beta, entropy, done)
         kernel(run, belief.bonds, dense.Board(*shape, torus), pace, 3, POWERS)
         results.append((P, g, entropy[0], beta[0]))
     for a, b in zip(*results, strict=True):

@@ -30,7 +30,7 @@ class Board(NamedTuple):
     torus: bool
 
 
-class Run(NamedTuple):
+class OneRun(NamedTuple):
     """One run of a batch, as views that are written to; beta, entropy and done are arrays of one number."""
 
     soft: np.ndarray
@@ -41,7 +41,7 @@ class Run(NamedTuple):
     done: np.ndarray
 
 
-class Pace(NamedTuple):
+class Rates(NamedTuple):
     """What a kernel needs of `Cooling`."""
 
     rate: float
@@ -67,7 +67,7 @@ class Crystal:
 def grow(crystal: Crystal, bonds: Bonds, board: Board, cooling: Cooling, steps: int) -> None:
     """``steps`` steps of every run that is not done; on a torus, or on a grid with open borders."""
     c = crystal
-    pace = Pace(cooling.rate, cooling.last, cooling.self_amplification, cooling.decided, cooling.sweeps)
+    pace = Rates(cooling.rate, cooling.last, cooling.self_amplification, cooling.decided, cooling.sweeps)
     kernel = anneal if have_numba else anneal_sparse
 
     def some(low: int, high: int) -> None:
@@ -75,7 +75,7 @@ def grow(crystal: Crystal, bonds: Bonds, board: Board, cooling: Cooling, steps: 
             if not c.done[r]:
                 one = slice(r, r + 1)
                 kernel(
-                    Run(c.soft[r], c.potential[r], c.bias[r], c.beta[one], c.entropy[one], c.done[one]),
+                    OneRun(c.soft[r], c.potential[r], c.bias[r], c.beta[one], c.entropy[one], c.done[one]),
                     bonds,
                     board,
                     pace,
@@ -203,7 +203,7 @@ def anneal(run, bonds, board, pace, steps, powers):
             return
 
 
-def anneal_sparse(run: Run, bonds: Bonds, board: Board, pace: Pace, steps: int, _powers: np.ndarray) -> None:
+def anneal_sparse(run: OneRun, bonds: Bonds, board: Board, pace: Rates, steps: int, _powers: np.ndarray) -> None:
     """The same steps without numba: sparse products and whole-matrix operations."""
     P, g, bias, beta, entropy, done = run
     (partner, strength), (h, w, torus) = bonds, board
