@@ -19,10 +19,10 @@ PLAIN = (Tensor, torch.nn.Parameter)
 
 def in_transform(*tensors: Tensor | None) -> bool:
     """Whether any of them stands for something else, inside ``torch.func``."""
-    wrapped = torch._C._functorch.is_functorch_wrapped_tensor  # pyright: ignore[reportAttributeAccessIssue]
-    return any(wrapped(t) for t in tensors if isinstance(t, Tensor))
+    return any(_wrapped(t) for t in tensors if isinstance(t, Tensor))
 
 
+_wrapped = torch._C._functorch.is_functorch_wrapped_tensor  # pyright: ignore[reportAttributeAccessIssue]
 _transforms = torch._C._functorch.get_dynamic_layer_stack_depth  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -35,9 +35,10 @@ def symbolic(*tensors: Tensor | None) -> bool:
     """Whether we are in a graph that is being made, or any of them is wrapped, fake, or without memory."""
     if torch.compiler.is_compiling():
         return True
-    return in_transform(*tensors) or any(
-        isinstance(t, Tensor) and (type(t) not in PLAIN or t.device.type == "meta") for t in tensors
-    )
+    for t in tensors:  # a loop, asked at every call: a generator would take twice as long
+        if isinstance(t, Tensor) and (type(t) not in PLAIN or t.is_meta or _wrapped(t)):
+            return True
+    return False
 
 
 def operator(schema: str, fake: Callable[..., Any]) -> Callable[[Function], Function]:

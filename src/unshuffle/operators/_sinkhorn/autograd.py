@@ -41,12 +41,9 @@ class KernelSinkhorn(torch.autograd.Function):
         ctx: Any,
         scores: Tensor,
         beta: Tensor | None,
-        samples: int | None,
-        noise: Noise,
-        iterations: int,
-        tolerance: float | None,
-        block: Block,
+        asked: tuple[int | None, Noise, int, float | None, Block],
     ) -> Tensor:
+        samples, noise, iterations, tolerance, block = asked  # one argument: torch looks at each
         given = kernel.problem(scores, beta, noise, block)
         draws, ctx.state = solved(given, scores, beta, samples or 1, iterations, tolerance, block)
         soft = draws.squeeze_(0) if samples is None else draws  # in place: a view would cost more
@@ -62,7 +59,7 @@ class KernelSinkhorn(torch.autograd.Function):
         else:
             draws, grad = (x.reshape(-1, *scores.shape) for x in (soft, grads[0]))
             found = kernel.backward(ctx.given, scores, beta, ctx.needs_input_grad[1], draws, grad, ctx.state)
-        return *found, None, None, None, None, None
+        return *found, None
 
 
 def _differentiable(

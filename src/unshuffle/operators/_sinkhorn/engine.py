@@ -47,7 +47,7 @@ def perturbed_sinkhorn(
         return _through_torch(*asked) if in_graph else _plainly(*asked)
     backend, _ = choose(scores.device, scores.dtype, scores.shape[-1])
     if backend == "numba":
-        return KernelSinkhorn.apply(*asked)  # pyright: ignore[reportReturnType]
+        return KernelSinkhorn.apply(scores, beta, asked[2:])  # pyright: ignore[reportReturnType]
     if backend == "triton" and tolerance is None:  # to stop by a tolerance, the host has to look
         return _through_triton(scores, beta, samples, noise, iterations, block)
     return _through_torch_checked(*asked)

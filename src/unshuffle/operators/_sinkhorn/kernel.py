@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -101,7 +103,7 @@ def problem(scores: Tensor, beta: Tensor | None, noise: Noise, block: Block = WH
     batch, n = scores.shape[:-2], scores.shape[-1]
     real = np.float32 if scores.dtype == torch.float32 else np.float64
     count = batch.numel()
-    each = np.ones(count, real)
+    each = _ones(count, real)
     field = np.empty((0, n * n), real)
     if beta is not None and is_field(beta):
         own = beta if beta.shape[:-2].numel() == 1 else beta.expand(scores.shape)
@@ -109,9 +111,19 @@ def problem(scores: Tensor, beta: Tensor | None, noise: Noise, block: Block = WH
     elif beta is not None:
         own = beta.detach().reshape(beta.shape[:-2] if beta.ndim > 1 else ())
         each = own.expand(batch).contiguous().numpy().reshape(-1)
-    stream = tuple(np.uint32(word) for word in (*noise.key, noise.first, noise.total or count))
+    stream = _words(*noise.key, noise.first, noise.total or count)
     real_part = (block.items or n, block.positions or n, block.alike)
     return Problem(_flat(scores, n), each, field, real(noise.scale), stream, real_part)
+
+
+@functools.lru_cache(16)  # where there is no noise and no temperature, most calls ask for the same
+def _ones(count: int, real: type[np.floating]) -> np.ndarray:
+    return np.ones(count, real)
+
+
+@functools.lru_cache(16)
+def _words(*numbers: int) -> tuple[np.uint32, ...]:
+    return tuple(np.uint32(number) for number in numbers)
 
 
 def _flat(matrices: Tensor, n: int) -> np.ndarray:

@@ -18,14 +18,17 @@ import numpy as np
 from ...compute.jit import njit
 from ...compute.vector_math import LOG2E, exp_with_power, power_of, times_power
 from .lanes import add_gradient_rows
+from .lines import lay_out
 from .logits import logits
 from .scaling import (
     EASY,
     MOVED,
     bounds,
     column_scalings,
+    fill,
     gradient,
     pull,
+    put,
     reach,
     scaled,
     start_at,
@@ -35,31 +38,29 @@ from .scaling import (
 
 
 @njit(fastmath={"nnan", "nsz", "reassoc", "contract"})
-def _usable(L):
+def _usable(L, columns):
     """Whether there is no +inf, and a number in every row and column; NaN is found by its sums."""
     n = L.shape[0]
-    columns = np.full(n, -np.inf, L.dtype)
+    fill(columns, -np.inf)
     for i in range(n):
-        top = L[i, 0]
-        for j in range(n):
-            top = max(top, L[i, j])
-            columns[j] = max(columns[j], L[i, j])
+        top = bounds(L[i])[1]
         if top == -np.inf or top == np.inf:
             return False
-    return columns.min() > -np.inf
+        for j in range(n):
+            columns[j] = max(columns[j], L[i, j])
+    return bounds(columns)[0] > -np.inf
 
 
 @njit(fastmath={"nnan", "nsz", "reassoc", "contract"})
-def _row_powers(L, H, v, E, shift):
+def _row_powers(L, H, v, E, shift, row):
     """E_i = -floor(max_j log2(e^L_ij 2^H_j v_j)), to about one."""
     n, log2e = L.shape[0], L.dtype.type(LOG2E)
     for j in range(n):
         shift[j] = H[j] + power_of(v[j])
     for i in range(n):
-        top = L[i, 0] * log2e + shift[0]
-        for j in range(1, n):
-            top = max(top, L[i, j] * log2e + shift[j])
-        E[i] = -np.int32(np.floor(top))
+        for j in range(n):
+            row[j] = L[i, j] * log2e + shift[j]
+        E[i] = -np.int32(np.floor(bounds(row)[1]))
 
 
 @njit(fastmath={"nnan", "nsz", "reassoc", "contract"})
@@ -87,13 +88,34 @@ def _kernel(L, E, H, K):
 
 
 @njit(fastmath=True)
+def strengthened(L, tops, best, start):
+    """L -> e^L 2^(E_i + H_j) with the largest entry of each row and column about 1, and the start in terms of H.
+
+    ``tops`` are the largest of the rows of L, ``best`` those of the columns of L - tops. What becomes 0 in ``start`` is nothing.
+    """
+    log2e = L.dtype.type(LOG2E)
+    E, H = np.empty(tops.size, np.int32), np.empty(best.size, np.int32)
+    for i in range(L.shape[0]):
+        E[i] = -np.int32(np.floor(tops[i] * log2e))
+        H[i] = -np.int32(np.floor(best[i] * log2e))
+        start[i] = times_power(start[i], np.int32(-H[i]))
+    for i in range(L.shape[0]):
+        row, power = (
+            L[i],
+            E[i],
+        )  # one name for what is read and written: the loop over two that overlap would stay scalar
+        for j in range(row.size):
+            row[j] = exp_with_power(row[j], np.int32(power + H[j]))
+
+
+@njit(fastmath=True)
 def _rebase(L, K, E, H, v, H_of_v, start, scratch):
     """New powers for the next iteration, which begins at v 2^H_of_v; the kernel for them; and ``start``, v in terms of H.
 
     The largest entry of a row of K v is about 1 by the choice of E, and that of a column of K by the choice of H, which is
     not below the power of v: so nothing overflows, all sums are between 1/4n and 4n, and what becomes 0 in ``start`` is nothing.
     """
-    _row_powers(L, H_of_v, v, E, scratch)
+    _row_powers(L, H_of_v, v, E, scratch, start)
     _column_powers(L, E, H, scratch)
     _kernel(L, E, H, K)
     for j in range(v.size):
@@ -102,7 +124,7 @@ def _rebase(L, K, E, H, v, H_of_v, start, scratch):
 
 @njit
 def _in_range(totals, sums, n, limits):
-    least, most = bounds(totals)
+    least, most = bounds(totals[:n])
     lowest, highest = bounds(sums[:n])
     return least * lowest > limits[0] and max(most, highest) < limits[1] and sums[0] == sums[0]
 
@@ -118,32 +140,33 @@ def _row_error(u, E, alike, totals, E_now):
 
 
 @njit
-def forward_moving(L, K, state, m, alike, totals, sums, tolerance, limits):
+def forward_moving(L, K, lines, state, m, alike, totals, sums, tolerance, limits):
     """All iterations of matrix m with the logits L, and the result in K; what kind of matrix it was, 0 if it is unusable."""
     u, v, rows, columns = state.u[m], state.v[m], state.rows[m], state.columns[m]
     T, n = u.shape
-    if not _usable(L):
-        return 0
     E, H = np.empty(n, np.int32), np.empty(n, np.int32)
     start, scratch = np.empty(n, L.dtype), np.empty(n, L.dtype)
+    if not _usable(L, scratch):
+        return 0
     start_at(v[T], alike)
-    columns[T] = 0
+    fill(columns[T], 0)
     used, rebased = T, 0
     for t in range(T):
         last = t - 1 if t else T  # where the v before is
         if t:
-            sweep(K, v[last], alike, totals, u[t], sums)
+            sweep(K, lines, v[last], alike, totals, u[t], sums)
         if t == 0 or not _in_range(totals, sums, n, limits):
             _rebase(L, K, E, H, v[last], columns[last], start, scratch)
             rebased += 1
-            sweep(K, start, alike, totals, u[t], sums)
+            lay_out(K, lines)
+            sweep(K, lines, start, alike, totals, u[t], sums)
             if not _in_range(totals, sums, n, limits):
                 return 0
         if t and tolerance > 0 and _row_error(u[t - 1], rows[t - 1], alike, totals, E) <= tolerance:
             used = t
             break
-        rows[t] = E
-        columns[t] = H
+        put(E, rows[t])
+        put(H, columns[t])
         column_scalings(sums, alike, v[t])
     if used < T:  # K may have been built again for the iteration that was not needed
         E[:], H[:] = rows[used - 1], columns[used - 1]
@@ -156,7 +179,7 @@ def forward_moving(L, K, state, m, alike, totals, sums, tolerance, limits):
         start[j] = times_power(v[T, j], np.int32(-H[j]))
     if reach(u[:used], v[:used], start) > limits[2]:
         return MOVED
-    v[T] = start
+    put(start, v[T])
     return EASY
 
 
@@ -190,14 +213,15 @@ def _close(kernel, G, D, work, low, high, first):
 
 
 @njit
-def backward_moving(P, G, given, state, m, alike, work, words, L, K, D, limit):
-    """D = dloss/dL of matrix m; L and K are scratch."""
+def backward_moving(P, lines, G, given, state, m, alike, work, words, L, K, D, limit):
+    """D = dloss/dL of matrix m; L, K and ``lines`` are scratch."""
     T, n = state.used[m], P.shape[0]
     u, v, rows, columns = state.u[m], state.v[m], state.rows[m], state.columns[m]
     E, H = rows[T - 1].copy(), columns[T - 1].copy()
     over_u, over_v, own = 1 / u[T - 1], 1 / v[T - 1], np.empty(n, P.dtype)
     weigh_gradient(P, G, work.f_bar, work.g_bar)
     kernel, high, built = P, T, False
+    lay_out(P, lines)
     for t in range(T - 1, -1, -1):
         last = t - 1 if t else v.shape[0] - 1
         for attempt in range(2):
@@ -216,10 +240,11 @@ def backward_moving(P, G, given, state, m, alike, work, words, L, K, D, limit):
                 E[i] = rows[t, i] + power_of(u[t, i])
                 H[i] = max(columns[t, i] + power_of(v[t, i]), columns[last, i] + power_of(v[last, i]))
             _kernel(L, E, H, K)
+            lay_out(K, lines)
             kernel, high = K, t + 1
         for j in range(n):
             work.s[t, j] = -own[j] * work.g_bar[j]
-        pull(kernel, work.s[t], work.a[t], work.f_bar, alike, work.r[t], work.sums)
+        pull(kernel, lines, work.s[t], work.a[t], work.f_bar, alike, work.r[t], work.totals, work.sums)
         for j in range(n):
             work.g_bar[j] = work.c[t, j] * work.sums[j]
             work.f_bar[j] = 0

@@ -5,9 +5,22 @@ from __future__ import annotations
 import numpy as np
 
 from ...compute.jit import njit
+from .lines import new_lines
 from .logits import as_given, logits, new_words, spend
-from .moving import backward_moving, forward_moving
-from .scaling import EASY, MOVED, PACKED, exp_rows, gradient, iterate, new_adjoint, recursion, row_maxima, start_at
+from .moving import backward_moving, forward_moving, strengthened
+from .scaling import (
+    EASY,
+    MOVED,
+    PACKED,
+    exp_rows,
+    fill,
+    gradient,
+    iterate,
+    new_adjoint,
+    recursion,
+    row_maxima,
+    start_at,
+)
 
 # log of a column's largest share of any row below which powers of two are chosen for it: well within what the scalings can take
 WEAK = -12.0
@@ -20,7 +33,7 @@ def _weak(L, tops, best):
     """Whether a column is weak in every row: positions that a network has not learned to use yet, inputs far from 0."""
     n = L.shape[0]
     for step in (max(1, n // PROBES), 1):
-        best[:] = -np.inf
+        fill(best, -np.inf)
         for i in range(0, n, step):
             _strengthen(best, L[i], tops[i])
         if not best.min() < WEAK:
@@ -40,7 +53,8 @@ def forward(given, tolerance, soft, state, limits, low, high):
     batch, n, T = given.scores.shape[0], soft.shape[1], state.u.shape[1]
     samples, alike = soft.shape[0] // batch, soft.dtype.type(given.block[2])
     # one allocation each: two views of one are taken to overlap, and the loops over them stay scalar
-    totals, sums = np.empty(n, soft.dtype), np.empty(n + 8, soft.dtype)
+    totals, sums = np.empty(n + 8, soft.dtype), np.empty(n + 8, soft.dtype)
+    lines = new_lines(n, soft)
     L = np.empty((0, n), soft.dtype)  # made when it is needed
     words = new_words(n)
     for job in range(low, high):
@@ -53,21 +67,19 @@ def forward(given, tolerance, soft, state, limits, low, high):
         logits(K.reshape(n * n), given, m, words)
         if row_maxima(K, totals) == -np.inf:
             state.forbidden[0] = True
-        weak = _weak(K, totals, sums[:n])
-        if not weak:
+        start_at(state.v[m, T], alike)
+        if _weak(K, totals, sums[:n]):
+            strengthened(K, totals, sums[:n], state.v[m, T])
+        else:
             exp_rows(K, totals)
-            start_at(state.v[m, T], alike)
-            state.used[m] = iterate(K, state.u[m], state.v[m], alike, totals, sums, tolerance, limits)
-            if state.used[m]:
-                state.kind[m] = EASY
-                continue
+        state.used[m] = iterate(K, lines, state.u[m], state.v[m], alike, totals, sums, tolerance, limits)
+        if state.used[m]:
+            state.kind[m] = EASY
+            continue
         if L.shape[0] == 0:
             L = np.empty((n, n), soft.dtype)
-        if weak:
-            L[:] = K
-        else:
-            logits(L.reshape(n * n), given, m, words)
-        state.kind[m] = forward_moving(L, K, state, m, alike, totals, sums, tolerance, limits)
+        logits(L.reshape(n * n), given, m, words)
+        state.kind[m] = forward_moving(L, K, lines, state, m, alike, totals, sums, tolerance, limits)
 
 
 @njit
@@ -76,6 +88,7 @@ def backward(given, soft, grad, state, outs, samples, limits, low, high):
     batch, n, shares = given.scores.shape[0], soft.shape[1], outs.scores.shape[0]
     work, alike = new_adjoint(state.u.shape[1], n, soft), soft.dtype.type(given.block[2])
     D = L = K = np.empty((0, n), soft.dtype)  # made when they are needed
+    lines = new_lines(n, soft)
     wanted = outs.beta.shape[0] + outs.field.shape[0] > 0
     x = np.empty(n * n if wanted else 0, soft.dtype)
     words = new_words(n)
@@ -92,9 +105,9 @@ def backward(given, soft, grad, state, outs, samples, limits, low, high):
             if state.kind[m] == MOVED and L.shape[0] == 0:
                 L, K = np.empty((n, n), soft.dtype), np.empty((n, n), soft.dtype)
             if state.kind[m] == MOVED:
-                backward_moving(soft[m], grad[m], given, state, m, alike, work, words, L, K, target, limits[2])
+                backward_moving(soft[m], lines, grad[m], given, state, m, alike, work, words, L, K, target, limits[2])
             else:
-                _backward_easy(soft[m], grad[m], state, m, alike, work, target)
+                _backward_easy(soft[m], lines, grad[m], state, m, alike, work, target)
             if at_once:
                 outs.filled[share, b] = True
             else:
@@ -102,7 +115,7 @@ def backward(given, soft, grad, state, outs, samples, limits, low, high):
 
 
 @njit
-def _backward_easy(P, G, state, m, alike, work, D):
+def _backward_easy(P, lines, G, state, m, alike, work, D):
     T = state.used[m]
-    recursion(P, G, state.u[m, :T], state.v[m, :T], state.v[m, -1], alike, work)
+    recursion(P, lines, G, state.u[m, :T], state.v[m, :T], state.v[m, -1], alike, work)
     gradient(P, G, work.a[:T], work.c[:T], work.r[:T], work.s[:T], D)

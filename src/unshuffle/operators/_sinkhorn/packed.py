@@ -16,7 +16,7 @@ from numba.core import cgutils
 
 from ...compute.jit import njit
 from ...compute.vector_math import LOG2E, exp_below, exp_with_power, times_power
-from .lanes import FLAGS, WIDTH, Emit, intrinsic
+from .lanes import FLAGS, WIDTH, Emit, intrinsic, transposed
 from .logits import as_given, logits, new_words, spend
 from .scaling import PACKED, UNUSABLE, reach
 
@@ -59,6 +59,14 @@ class Square:
             with cgutils.for_range(self.emit.builder, self.n, intp=self.emit.index) as loop:
                 body(loop.index)
 
+    def rows(self, body: Callable[[list[Any]], None]) -> None:
+        """Four rows at a time where they are written out: their chains of multiply-adds do not wait for each other."""
+        if isinstance(self.n, int):
+            for first in range(0, self.n, 4):
+                body(list(range(first, min(self.n, first + 4))))
+        else:
+            self.each(lambda i: body([i]))
+
     def at(self, k: Any) -> Any:
         return self.emit.number(WIDTH * k) if isinstance(k, int) else self.emit.builder.mul(k, self.emit.number(WIDTH))
 
@@ -98,25 +106,29 @@ def packed_iterations(typing, X, n, u, v, iterations, memory, seen):
         with cgutils.for_range(builder, arguments[4], intp=emit.index) as loop:
             size.each(lambda j: sums.set(j, ir.Constant(emit.vector, None)))
 
-            def row(i):
-                total = emit.zero(emit.vector)
+            def block(rows):
+                totals = [emit.zero(emit.vector) for _ in rows]
 
                 def dot(j):
-                    e = emit.load(x, size.entry(i, j), emit.vector)
-                    builder.store(emit.multiply_add(e, start.get(j), builder.load(total)), total)
+                    for i, total in zip(rows, totals, strict=True):
+                        e = emit.load(x, size.entry(i, j), emit.vector)
+                        builder.store(emit.multiply_add(e, start.get(j), builder.load(total)), total)
 
                 size.each(dot)
-                found = builder.load(total)
-                note(found, 0)
-                w = builder.fdiv(one, found, flags=FLAGS)
-                emit.store(w, us, size.line(loop.index, i))
+                scalings = []
+                for i, total in zip(rows, totals, strict=True):
+                    found = builder.load(total)
+                    note(found, 0)
+                    scalings.append(builder.fdiv(one, found, flags=FLAGS))
+                    emit.store(scalings[-1], us, size.line(loop.index, i))
 
                 def spread(j):
-                    sums.set(j, emit.multiply_add(emit.load(x, size.entry(i, j), emit.vector), w, sums.get(j)))
+                    for i, w in zip(rows, scalings, strict=True):
+                        sums.set(j, emit.multiply_add(emit.load(x, size.entry(i, j), emit.vector), w, sums.get(j)))
 
                 size.each(spread)
 
-            size.each(row)
+            size.rows(block)
             after = builder.add(loop.index, emit.number(1))
 
             def column(j):
@@ -172,27 +184,32 @@ def packed_backward(typing, P, G, n, u, v, iterations, memory, D):
 
             size.each(column)
 
-            def row(i):
-                total = emit.zero(emit.vector)
+            def block(rows):
+                totals = [emit.zero(emit.vector) for _ in rows]
 
                 def dot(j):
-                    e = emit.load(soft, size.entry(i, j), emit.vector)
-                    b.store(emit.multiply_add(e, s.get(j), b.load(total)), total)
+                    for i, total in zip(rows, totals, strict=True):
+                        e = emit.load(soft, size.entry(i, j), emit.vector)
+                        b.store(emit.multiply_add(e, s.get(j), b.load(total)), total)
 
                 size.each(dot)
-                a = emit.load(us, size.line(t, i), emit.vector)
-                r = b.fneg(b.fmul(a, emit.multiply_add(a, b.load(total), f.get(i)), flags=FLAGS))
-                f.set(i, zero)
+                pulled = []
+                for i, total in zip(rows, totals, strict=True):
+                    a = emit.load(us, size.line(t, i), emit.vector)
+                    r = b.fneg(b.fmul(a, emit.multiply_add(a, b.load(total), f.get(i)), flags=FLAGS))
+                    f.set(i, zero)
+                    pulled.append((i, a, r))
 
                 def spread(j):
-                    e = size.entry(i, j)
-                    sums.set(j, emit.multiply_add(emit.load(soft, e, emit.vector), r, sums.get(j)))
-                    more = emit.multiply_add(a, s.get(j), emit.load(out, e, emit.vector))
-                    emit.store(emit.multiply_add(r, c.get(j), more), out, e)
+                    for i, a, r in pulled:
+                        e = size.entry(i, j)
+                        sums.set(j, emit.multiply_add(emit.load(soft, e, emit.vector), r, sums.get(j)))
+                        more = emit.multiply_add(a, s.get(j), emit.load(out, e, emit.vector))
+                        emit.store(emit.multiply_add(r, c.get(j), more), out, e)
 
                 size.each(spread)
 
-            size.each(row)
+            size.rows(block)
             size.each(lambda j: g.set(j, b.fmul(c.get(j), sums.get(j), flags=FLAGS)))
 
         def finish(i):
@@ -209,40 +226,43 @@ def packed_backward(typing, P, G, n, u, v, iterations, memory, D):
 
 
 @intrinsic
-def packed_center(typing, X, n):
-    """X_ij -= max_j X_ij."""
+def packed_center(typing, X, n, best, seen):
+    """X_ij -= max_j X_ij; best_j = max_i of what is left. seen: least of X before, and of best, 8 each."""
 
     def generate(context, builder, signature, arguments):
         emit = Emit(context, builder, X.dtype)
         b, x, n_, eight = builder, emit.data(X, arguments[0]), arguments[1], emit.number(WIDTH)
+        tops, found = emit.data(best, arguments[2]), emit.data(seen, arguments[3])
+        nothing, everything = (ir.Constant(emit.vector, [limit] * WIDTH) for limit in (-float("inf"), float("inf")))
+        least, weakest, top = (cgutils.alloca_once(b, emit.vector) for _ in range(3))
+        b.store(everything, least)
+        b.store(everything, weakest)
+
+        def keep(sign, value, place):
+            b.store(b.select(b.fcmp_ordered(sign, value, b.load(place)), value, b.load(place)), place)
+
+        with cgutils.for_range(b, n_, intp=emit.index) as column:
+            emit.store(nothing, tops, b.mul(column.index, eight))
         with cgutils.for_range(b, n_, intp=emit.index) as row:
             line = b.mul(row.index, b.mul(n_, eight))
-            top = cgutils.alloca_once(b, emit.vector)
             b.store(emit.load(x, line, emit.vector), top)
             with cgutils.for_range(b, n_, intp=emit.index) as column:
-                value, best = emit.load(x, b.add(line, b.mul(column.index, eight)), emit.vector), b.load(top)
-                b.store(b.select(b.fcmp_ordered(">", value, best), value, best), top)
+                value = emit.load(x, b.add(line, b.mul(column.index, eight)), emit.vector)
+                keep(">", value, top)
+                keep("<", value, least)
             with cgutils.for_range(b, n_, intp=emit.index) as column:
-                here = b.add(line, b.mul(column.index, eight))
-                emit.store(b.fsub(emit.load(x, here, emit.vector), b.load(top)), x, here)
+                j = b.mul(column.index, eight)
+                here = b.add(line, j)
+                value, so_far = b.fsub(emit.load(x, here, emit.vector), b.load(top)), emit.load(tops, j, emit.vector)
+                emit.store(value, x, here)
+                emit.store(b.select(b.fcmp_ordered(">", value, so_far), value, so_far), tops, j)
+        with cgutils.for_range(b, n_, intp=emit.index) as column:
+            keep("<", emit.load(tops, b.mul(column.index, eight), emit.vector), weakest)
+        emit.store(b.load(least), found, emit.number(0))
+        emit.store(b.load(weakest), found, eight)
         return context.get_dummy_value()
 
-    return types.void(X, n), generate
-
-
-def _transposed(emit: Emit, rows: list[Any]) -> list[Any]:
-    """The 8 x 8 transpose of eight vectors: three rounds that swap ever larger blocks off the diagonal."""
-    for d in (1, 2, 4):
-        low = ir.Constant(
-            ir.VectorType(ir.IntType(32), WIDTH), [k if not k & d else WIDTH + k - d for k in range(WIDTH)]
-        )
-        high = ir.Constant(low.type, [k + d if not k & d else WIDTH + k for k in range(WIDTH)])
-        old = list(rows)
-        for k in range(WIDTH):
-            if not k & d:
-                rows[k] = emit.builder.shuffle_vector(old[k], old[k + d], low)
-                rows[k + d] = emit.builder.shuffle_vector(old[k], old[k + d], high)
-    return rows
+    return types.void(X, n, best, seen), generate
 
 
 def _copy_transposed(emit: Emit, separate: Any, packed: Any, count: Any, pack: bool) -> None:
@@ -254,7 +274,7 @@ def _copy_transposed(emit: Emit, separate: Any, packed: Any, count: Any, pack: b
         alone = [b.add(b.mul(emit.number(k), count), e) for k in range(WIDTH)]
         together = [b.mul(b.add(e, emit.number(k)), eight) for k in range(WIDTH)]
         source, target = ((separate, alone), (packed, together)) if pack else ((packed, together), (separate, alone))
-        rows = _transposed(emit, [emit.load(source[0], place, emit.vector) for place in source[1]])
+        rows = transposed(emit, [emit.load(source[0], place, emit.vector) for place in source[1]])
         for row, place in zip(rows, target[1], strict=True):
             emit.store(row, target[0], place)
 
@@ -283,6 +303,24 @@ def packed_into(typing, X, matrices, count):
     return types.void(X, matrices, count), generate
 
 
+@intrinsic(prefer_literal=True)
+def fetch_ahead(typing, matrices, count, write):
+    """Have that many numbers from the start of ``matrices`` on their way from main memory, while others are computed with."""
+
+    def generate(context, builder, signature, arguments):
+        emit = Emit(context, builder, matrices.dtype)
+        number, byte = ir.IntType(32), ir.IntType(8).as_pointer()
+        declared = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        prefetch = cgutils.get_or_insert_function(builder.module, declared, "llvm.prefetch.p0i8")
+        start, line = emit.data(matrices, arguments[0]), emit.number(64 // emit.align)
+        hints = [ir.Constant(number, value) for value in (write.literal_value, 3, 1)]  # keep it near; it is data
+        with cgutils.for_range_slice(builder, emit.number(0), arguments[1], line, emit.index) as (place, _):
+            builder.call(prefetch, [builder.bitcast(builder.gep(start, [place]), byte), *hints])
+        return context.get_dummy_value()
+
+    return types.void(matrices, count, write), generate
+
+
 @intrinsic
 def packed_scale(typing, X, n, u, v):
     """X_ij *= u_i v_j."""
@@ -302,15 +340,6 @@ def packed_scale(typing, X, n, u, v):
         return context.get_dummy_value()
 
     return types.void(X, n, u, v), generate
-
-
-@njit(fastmath={"nnan", "nsz", "reassoc"})
-def _any_forbidden(x):
-    """Whether there is a -inf; NaN does not count."""
-    bottom = x[0]
-    for e in range(x.size):
-        bottom = min(bottom, x[e])
-    return bottom == -np.inf
 
 
 @njit(fastmath=True)
@@ -356,17 +385,6 @@ def _again(P, n, u, v, room):
         packed_iterations(P, 10, flat_u, flat_v, T, room, None)
     else:
         packed_iterations(P, n, flat_u, flat_v, T, room, None)
-
-
-@njit(fastmath={"nnan", "nsz"})
-def _weakest(X, best):
-    """The least of all columns' largest entries, X centered."""
-    width = best.size
-    best[:] = X[:width]
-    for e in range(width, X.size, width):
-        for j in range(width):
-            best[j] = max(best[j], X[e + j])
-    return best.min()
 
 
 @njit(fastmath=True)
@@ -423,10 +441,13 @@ def forward_packed(given, soft, state, limits, low, high):
     for job in range(low, high):
         m = (job // groups) * batch + (job % groups) * WIDTH
         _read(given, m, tmp, X, words)
-        if _any_forbidden(X):
+        if job + 1 < high:
+            fetch_ahead(given.scores[(m + WIDTH) % batch :], WIDTH * n * n, 0)
+            fetch_ahead(soft[m + WIDTH :], WIDTH * n * n, 1)
+        packed_center(X, n, best, seen)
+        if seen[:WIDTH].min() == -np.inf:
             state.forbidden[0] = True
-        packed_center(X, n)
-        weakest = _weakest(X, best)
+        weakest = seen[WIDTH : 2 * WIDTH].min()
         if WEAK > weakest > -np.inf:
             _read(given, m, tmp, X, words)
             _with_powers(X, n, v[0])
@@ -476,6 +497,10 @@ def backward_packed(given, soft, grad, state, outs, samples, low, high):
                 continue
             packed_from(soft[m : m + WIDTH], P, n * n)
             packed_from(grad[m : m + WIDTH], G, n * n)
+            if job + 1 < high:
+                fetch_ahead(soft[m + WIDTH :], WIDTH * n * n, 0)
+                fetch_ahead(grad[m + WIDTH :], WIDTH * n * n, 0)
+                fetch_ahead(outs.scores[share, b + WIDTH :], WIDTH * n * n, 1)
             v[0] = state.first[m : m + WIDTH].reshape(n * WIDTH)
             _again(P, n, u, v, room)
             _pull_back(P, G, n, u.reshape(-1), v.reshape(-1), T, room, D)

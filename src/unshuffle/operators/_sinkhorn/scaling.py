@@ -23,6 +23,7 @@ import numpy as np
 from ...compute.jit import njit
 from ...compute.vector_math import exp_below
 from .lanes import extremes, four_gradient_rows, lower_row, pull_four, scale_row, sweep_four
+from .lines import lay_out, weighted_rows
 
 UNUSABLE, EASY, PACKED, MOVED = 0, 1, 2, 3  # kinds of matrices: how they were done, and how their gradient is
 
@@ -53,6 +54,7 @@ class Adjoint(NamedTuple):
     s: np.ndarray
     f_bar: np.ndarray
     g_bar: np.ndarray
+    totals: np.ndarray
     sums: np.ndarray
 
 
@@ -61,7 +63,7 @@ def new_adjoint(T, n, like):
     """One allocation each: two views of one are taken to overlap, and the loops over them stay scalar."""
     return Adjoint(
         np.empty((T, n), like.dtype), np.empty((T, n), like.dtype), np.empty((T, n), like.dtype), np.empty((T, n), like.dtype),
-        np.empty(n, like.dtype), np.empty(n, like.dtype), np.empty(n + 8, like.dtype),
+        np.empty(n, like.dtype), np.empty(n, like.dtype), np.empty(n + 8, like.dtype), np.empty(n + 8, like.dtype),
     )  # fmt: skip
 
 
@@ -93,6 +95,19 @@ def exp_rows(K, tops):
         flat[j] = exp_below(flat[j])
 
 
+@njit
+def fill(x, value):
+    """x[:] = value, which numba would do several times slower, and ``put`` likewise."""
+    for j in range(x.size):
+        x[j] = value
+
+
+@njit
+def put(source, target):
+    for j in range(source.size):
+        target[j] = source[j]
+
+
 @njit(fastmath=True)
 def _dot(a, b):
     total = a.dtype.type(0)
@@ -102,12 +117,17 @@ def _dot(a, b):
 
 
 @njit(fastmath=True)
-def sweep(K, v, alike, totals, u, sums):
-    """totals = K v, u = 1 / totals, sums = K^T u, in one pass over K, four rows at a time."""
+def sweep(K, lines, v, alike, totals, u, sums):
+    """totals = K v, u = 1 / totals, sums = K^T u, in one pass over K, four rows at a time, or with its transpose."""
     n = K.shape[0]
+    if lines.shape[0]:
+        weighted_rows(lines[1], v, totals)
+        column_scalings(totals, alike, u)
+        weighted_rows(lines[0], u, sums)
+        return
     rows = n if alike == 1 else n - 1
     one = K.dtype.type(1)
-    sums[:] = 0
+    fill(sums, 0)
     for i in range(0, rows - 3, 4):
         sweep_four(K, i, v, totals, u, sums, n, i)
     if rows >= 4 and rows % 4:
@@ -138,7 +158,7 @@ def column_scalings(sums, alike, v):
 @njit
 def start_at(v, alike):
     """v = 1, but for the last entry, which stands for several."""
-    v[:] = 1
+    fill(v, 1)
     v[v.size - 1] = alike
 
 
@@ -170,14 +190,15 @@ def reach(u, v, start):
 
 
 @njit(fastmath=True)
-def iterate(K, u, v, alike, totals, sums, tolerance, limits):
+def iterate(K, lines, u, v, alike, totals, sums, tolerance, limits):
     """All iterations and the result in K; how many were used, or 0 if the matrix is hard."""
     T, n = u.shape
     one = K.dtype.type(1)
+    lay_out(K, lines)
     used, least_row, least_column, most_row, most_column = T, one, one, one, one
     for t in range(T):
         before = v[t - 1] if t else v[T]  # v[T] holds the start
-        sweep(K, before, alike, totals, u[t], sums)
+        sweep(K, lines, before, alike, totals, u[t], sums)
         if t and tolerance > 0:
             worst = K.dtype.type(0)
             for i in range(n - 1):
@@ -186,7 +207,7 @@ def iterate(K, u, v, alike, totals, sums, tolerance, limits):
             if worst <= tolerance:
                 used = t
                 break
-        low, most_row = bounds(totals)
+        low, most_row = bounds(totals[:n])
         least_row = min(least_row, low)
         low, most_column = bounds(sums[:n])
         least_column = min(least_column, low)
@@ -210,13 +231,20 @@ def scaled(K, u, v):
 
 
 @njit(fastmath=True)
-def pull(P, s, a, first, alike, r, sums):
+def pull(P, lines, s, a, first, alike, r, totals, sums):
     """r = -a (first + a (P s)), sums = P^T r, in one pass over P; the last of s and of r are shared by those that they stand for."""
     n = P.shape[0]
     rows = n if alike == 1 else n - 1
     if rows < n:
         s[rows] /= alike
-    sums[:] = 0
+    if lines.shape[0]:
+        weighted_rows(lines[1], s, totals)
+        for i in range(n):
+            r[i] = -a[i] * (first[i] + a[i] * totals[i])
+        r[n - 1] /= alike
+        weighted_rows(lines[0], r, sums)
+        return
+    fill(sums, 0)
     for i in range(0, rows - 3, 4):
         pull_four(P, i, s, a, first, r, sums, n, i)
     if rows >= 4 and rows % 4:
@@ -250,10 +278,11 @@ def weigh_gradient(P, G, f_bar, g_bar):
 
 
 @njit(fastmath=True)
-def recursion(P, G, u, v, start, alike, work):
+def recursion(P, lines, G, u, v, start, alike, work):
     """Fills a, c, r, s (T x n each); c[t] is $c_{t-1}$ of the formula, so c[0] belongs to the start, $v_0$."""
     T, n = u.shape
-    a, c, r, s, f_bar, g_bar, sums = work
+    a, c, r, s, f_bar, g_bar, totals, sums = work
+    lay_out(P, lines)
     one, zero = P.dtype.type(1), P.dtype.type(0)
     for i in range(n):
         sums[i] = one / u[T - 1, i]
@@ -270,7 +299,7 @@ def recursion(P, G, u, v, start, alike, work):
     for t in range(T - 1, -1, -1):
         for j in range(n):
             s[t, j] = -(c[t + 1, j] if t + 1 < T else one) * g_bar[j]
-        pull(P, s[t], a[t], f_bar, alike, r[t], sums)
+        pull(P, lines, s[t], a[t], f_bar, alike, r[t], totals, sums)
         for j in range(n):
             g_bar[j] = c[t, j] * sums[j]
         if t == T - 1:
