@@ -178,6 +178,22 @@ def test_every_command_pipes_and_can_be_quiet(command, tmp_path, monkeypatch):
     assert "\r" not in plain.output, "a progress bar outside of a terminal"
 
 
+def test_bench_measures_one_table_again(tmp_path, monkeypatch):
+    from unshuffle.cli import bench
+
+    file, call = tmp_path / "bench.json", ["bench", "-q", "-o", str(tmp_path), "--only"]
+    assert CliRunner().invoke(build("bench"), [*call, "tour"]).exit_code == 2, "there is nothing to keep yet"
+    file.write_text(json.dumps({name: [] for name in bench.MEASURES} | {"first": {"import": 1.0}, "tour": ["old"]}))
+    monkeypatch.setitem(bench.MEASURES, "tour", lambda quick, say: ["new"])
+    done = CliRunner().invoke(build("bench"), [*call, "tour"])
+    assert done.exit_code == 0, done.output
+    kept = json.loads(file.read_text())
+    assert (kept["tour"], kept["first"]) == (["new"], {"import": 1.0})
+    wrong = CliRunner().invoke(build("bench"), [*call, "tours"])
+    assert wrong.exit_code == 2
+    assert "speed, scores" in wrong.output
+
+
 def test_completion():
     shown = unshuffle("--show-completion", "bash", _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
     assert "_UNSHUFFLE_COMPLETE=complete_bash" in shown.stdout

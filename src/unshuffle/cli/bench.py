@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -14,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from ..errors import BadInput, shown
 from ..files import write_together
 from .common import harmless, json_text, png_of
 from .options import Json, Out, Quiet
@@ -26,8 +29,20 @@ if TYPE_CHECKING:
 Quick = Annotated[bool, typer.Option("--quick", help="Small sizes only: half a minute instead of several.")]
 
 
+Only = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Measure this table alone, the others as --out has them: speed, scores, step, middle, tour, memory, growth or first."
+    ),
+]
+
+
 def bench(
-    out: Out = Path("unshuffle-bench"), quick: Quick = False, as_json: Json = False, quiet: Quiet = False
+    out: Out = Path("unshuffle-bench"),
+    quick: Quick = False,
+    only: Only = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Measure speed and memory of the Sinkhorn operator on this machine.
 
@@ -36,11 +51,13 @@ def bench(
     Prints tables; saves bench.json and bench.png.
 
     Example: unshuffle bench --out results/bench
+    Example: unshuffle bench --out results/bench --only speed --only scores
     """
     notes = Console(stderr=True, quiet=quiet)
     if (warning := busy(os.cpu_count() or 1)) and not as_json:
         notes.print(warning)
-    results = collect(quick, notes)
+    earlier = _earlier(out / "bench.json", only or ())
+    results = earlier | collect(quick, notes, only or ())
     results["machine"] = {**results.get("machine", {}), "busy": bool(warning)}
     write_together({out / "bench.json": json_text(results), out / "bench.png": png_of(draw(results))})
     if as_json:
@@ -52,6 +69,21 @@ def bench(
         console.print(harmless(f"Saved {out / 'bench.json'} and {out / 'bench.png'}."), markup=False)
 
 
+def _earlier(file: Path, only: Sequence[str]) -> dict[str, Any]:
+    """What was measured before, if not all is to be measured now."""
+    unknown = [name for name in only if name not in MEASURES]
+    if unknown:
+        raise BadInput(f"There is no table {shown(unknown[0])} to measure: --only takes {', '.join(MEASURES)}.")
+    if not only:
+        return {}
+    try:
+        return json.loads(file.read_text())
+    except (OSError, ValueError):
+        raise BadInput(
+            f"--only keeps the other tables of {file}, but that cannot be read: measure all of them first."
+        ) from None
+
+
 def busy(cores: int) -> str:
     """One sentence if other programs keep half of the cores or more from us."""
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
@@ -60,61 +92,117 @@ def busy(cores: int) -> str:
     return f"Others are at work on this machine (load {load:.1f} on {cores} cores): ratios hold roughly, milliseconds do not."
 
 
-def collect(quick: bool, console: Console) -> dict[str, Any]:
-    """All measurements as plain data."""
+def collect(quick: bool, console: Console, only: Sequence[str] = ()) -> dict[str, Any]:
+    """The measurements as plain data: all, or those of these names."""
     import torch
 
-    from ..bench import memory, speed, step
     from ..compute.jit import have_numba
 
-    seconds = 0.1 if quick else 2.0
-    with console.status("") as status:
-        rows = []
-        for case in speed.CASES[:2] if quick else speed.CASES:
-            status.update(f"forward + backward, {case}")
-            rows.append(speed.measure(*case, seconds=seconds).as_dict())
-        others = []
-        for case in ((4096, 4, 20),) if quick else speed.TINY_MATRICES:
-            status.update(f"tiny matrices, {case}")
-            others.append(_with_roofline(speed.measure_tiny(*case, seconds=seconds)))
-        for case in ((16, 50, 10, 10.0, 20),) if quick else speed.TRAINED:
-            status.update(f"scores of a network in training, {case}")
-            others.append(_with_roofline(speed.measure_trained(*case, seconds=seconds)))
-        steps = []
-        for case in ((64, 50),) if quick else step.CASES:
-            status.update(f"training step, {case}")
-            found = step.measure(*case, seconds=2 * seconds)
-            steps.append(asdict(found) | {"ratio": found.ratio, "overhead": found.overhead})
-        middles = []
-        for case in ((16, 50),) if quick else step.CASES:
-            status.update(f"training step in the middle of a training, {case}")
-            middle = step.measure_middle(*case, seconds=2 * seconds)
-            middles.append(asdict(middle) | {"ratio": middle.ratio, "overhead": middle.overhead})
-        status.update("training step of the paper's tours")
-        tour = step.measure_tours(2, 20, seconds) if quick else step.measure_tours(seconds=2 * seconds)
-        peaks = []
-        for iterations in () if sys.platform != "linux" else (10, 100) if quick else (10, 100, 1000):
-            status.update(f"memory, T = {iterations}")
-            peaks.append(asdict(memory.measure(iterations, n=400 if quick else 1000, plain=iterations == 10)))
-        growths = []
-        for n in (10, 100) if quick else (10, 20, 30, 50, 100, 200, 300, 500, 1000, 2000, 4000):
-            status.update(f"growth, n = {n}")
-            growths.append(asdict(speed.growth(n)))
-        status.update("first call")
-        first = {} if quick else memory.first_calls()
     machine = {"cores": torch.get_num_threads(), "processor": platform.machine(), "python": platform.python_version()}
     versions = {"torch": torch.__version__, "numba": version("numba") if have_numba else "not in use"}
-    return {
-        "machine": machine | versions,
-        "speed": rows,
-        "scores": others,
-        "step": steps,
-        "middle": middles,
-        "tour": [asdict(tour) | {"ratio": tour.ratio}],
-        "memory": peaks,
-        "growth": growths,
-        "first": first,
-    }
+    with console.status("") as status:
+        found = {name: measure(quick, status.update) for name, measure in MEASURES.items() if not only or name in only}
+    return {"machine": machine | versions, **found}
+
+
+Say = Callable[[str], object]
+
+
+def _speed(quick: bool, say: Say) -> list[dict[str, Any]]:
+    from ..bench import speed
+
+    rows = []
+    for case in speed.CASES[:2] if quick else speed.CASES:
+        say(f"forward + backward, {case}")
+        rows.append(speed.measure(*case, seconds=_seconds(quick)).as_dict())
+    return rows
+
+
+def _seconds(quick: bool) -> float:
+    return 0.1 if quick else 2.0
+
+
+def _scores(quick: bool, say: Say) -> list[dict[str, Any]]:
+    from ..bench import speed
+
+    rows = []
+    for case in ((4096, 4, 20),) if quick else speed.TINY_MATRICES:
+        say(f"tiny matrices, {case}")
+        rows.append(_with_roofline(speed.measure_tiny(*case, seconds=_seconds(quick))))
+    for case in ((16, 50, 10, 10.0, 20),) if quick else speed.TRAINED:
+        say(f"scores of a network in training, {case}")
+        rows.append(_with_roofline(speed.measure_trained(*case, seconds=_seconds(quick))))
+    return rows
+
+
+def _step(quick: bool, say: Say) -> list[dict[str, Any]]:
+    from ..bench import step
+
+    rows = []
+    for case in ((64, 50),) if quick else step.CASES:
+        say(f"training step, {case}")
+        found = step.measure(*case, seconds=2 * _seconds(quick))
+        rows.append(asdict(found) | {"ratio": found.ratio, "overhead": found.overhead})
+    return rows
+
+
+def _middle(quick: bool, say: Say) -> list[dict[str, Any]]:
+    from ..bench import step
+
+    rows = []
+    for case in ((16, 50),) if quick else step.CASES:
+        say(f"training step in the middle of a training, {case}")
+        found = step.measure_middle(*case, seconds=2 * _seconds(quick))
+        rows.append(asdict(found) | {"ratio": found.ratio, "overhead": found.overhead})
+    return rows
+
+
+def _tour(quick: bool, say: Say) -> list[dict[str, Any]]:
+    from ..bench import step
+
+    say("training step of the paper's tours")
+    seconds = _seconds(quick)
+    found = step.measure_tours(2, 20, seconds) if quick else step.measure_tours(seconds=2 * seconds)
+    return [asdict(found) | {"ratio": found.ratio}]
+
+
+def _memory(quick: bool, say: Say) -> list[dict[str, Any]]:
+    from ..bench import memory
+
+    rows = []
+    for iterations in () if sys.platform != "linux" else (10, 100) if quick else (10, 100, 1000):
+        say(f"memory, T = {iterations}")
+        rows.append(asdict(memory.measure(iterations, n=400 if quick else 1000, plain=iterations == 10)))
+    return rows
+
+
+def _growth(quick: bool, say: Say) -> list[dict[str, Any]]:
+    from ..bench import speed
+
+    rows = []
+    for n in (10, 100) if quick else (10, 20, 30, 50, 100, 200, 300, 500, 1000, 2000, 4000):
+        say(f"growth, n = {n}")
+        rows.append(asdict(speed.growth(n)))
+    return rows
+
+
+def _first(quick: bool, say: Say) -> dict[str, float]:
+    from ..bench import memory
+
+    say("first call")
+    return {} if quick else memory.first_calls()
+
+
+MEASURES: dict[str, Callable[[bool, Say], Any]] = {
+    "speed": _speed,
+    "scores": _scores,
+    "step": _step,
+    "middle": _middle,
+    "tour": _tour,
+    "memory": _memory,
+    "growth": _growth,
+    "first": _first,
+}
 
 
 def _with_roofline(found: Speed) -> dict[str, Any]:
