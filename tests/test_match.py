@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import unshuffle as us
 from unshuffle.cli.common import build
 from unshuffle.solve.match.exact import Distances
-from unshuffle.solve.match.local import Neighbourhoods, shared_neighbours
+from unshuffle.solve.match.local import Neighbourhoods, shared_neighbours, untied
 from unshuffle.solve.match.overlay import coordinates, overlaid
 from unshuffle.solve.match.slack import Slack
 from unshuffle.solve.match.starts import groups
@@ -67,6 +67,24 @@ def test_moved_points_are_found_and_strangers_left_out():
         assert found.confidence.shape == (len(found.pairs),)
         assert float(found.soft.sum(1).max()) < 1.01
     assert np.mean(scores) > 0.93, scores
+
+
+@pytest.mark.parametrize("seed", [204, 216])
+def test_points_of_space_are_found_from_more_rotations(seed):
+    """Two sets for which those of a plane are too few: 42 of 60 points and 18 strangers, on either side."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(60, 3))
+    nearest = (np.linalg.norm(X[:, None] - X, axis=-1) + 9 * np.eye(60)).min(1).mean()
+    turn, sets, names = np.linalg.qr(rng.normal(size=(3, 3)))[0], [], []
+    for noise in (0.0, 0.1 * nearest):
+        kept = rng.permutation(60)[18:]
+        jitter = noise * rng.normal(size=(42, 3)) if noise else 0.0
+        Y, who = np.concatenate([X[kept] + jitter, rng.uniform(size=(18, 3))]), np.concatenate([kept, np.full(18, -1)])
+        order = rng.permutation(60)
+        sets.append(Y[order])
+        names.append(who[order].tolist())
+    true = [[i, names[1].index(name)] for i, name in enumerate(names[0]) if name >= 0 and name in names[1]]
+    assert f1(us.match(sets[0], sets[1] @ turn.T + 3), true) > 0.9
 
 
 def test_the_same_points_are_matched_exactly_and_by_their_distances_too():
@@ -255,6 +273,18 @@ def test_a_sample_is_matched_with_all_of_its_parts():
     found = us.match(A, B[some])
     assert (branch[found.pairs[:, 0]] == branch[some][found.pairs[:, 1]]).mean() > 0.85
     assert torch.allclose(found.soft.sum(1), torch.full((150,), 0.6), atol=0.05)
+
+
+def test_ties_are_broken_by_whom_else_two_items_know_and_order_is_kept():
+    X = torch.rand(40, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    D = torch.cdist(X, X)
+    hops = torch.where(D < 0.35, 1.0, torch.where(D < 0.7, 2.0, 3.0)).double().fill_diagonal_(0)
+    finer = untied(hops)
+    assert bool(((finer[:, :, None] < finer[:, None, :]) >= (hops[:, :, None] < hops[:, None, :])).all())
+    near = hops == 1
+    ranks = torch.corrcoef(torch.stack([finer[near], D[near]]))[0, 1]
+    assert float(ranks) > 0.5  # of the hops alone it has no correlation: they are all the same
+    assert torch.equal(untied(torch.zeros(3, 3)), torch.zeros(3, 3))
 
 
 def test_ties_count_in_part_and_groups_are_of_equal_size():

@@ -53,6 +53,12 @@ def correlation(X: Float[Tensor, "n d"]) -> Float[Tensor, "n n"]:
     return (1 - X @ X.T).clamp_min(0).fill_diagonal_(0)
 
 
+def counted(D: Float[Tensor, "n n"]) -> bool:
+    """Whether distances are counts, such as hops in a graph: fewer different ones than there are items. By chance they agree as
+    often as not, so that their agreement says nothing."""
+    return len(D) > 2 and len(D.unique()) - 1 < len(D)
+
+
 def _table(name: str, value: Any) -> Float[Tensor, "n d"]:
     table = numbers(name, value)
     if table.ndim == 1:

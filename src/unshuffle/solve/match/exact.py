@@ -18,7 +18,7 @@ from torch import Tensor
 from ...operators.assignment import assign
 from ...watch import Watch
 from .found import Asked, Found
-from .overlay import coordinates, overlaid
+from .overlay import coordinates, flat, overlaid
 from .slack import Slack
 from .starts import coarse, rotations
 
@@ -37,6 +37,7 @@ class Tolerances:
     noise: float = 1.5
     """Standard deviations of the noise that the last tolerance is."""
     runs: int = 64
+    """Rotations tried in a plane; in space four times as many."""
     starts: int = 6
     starts_of_groups: int = 2
     soft: float = 8.0
@@ -116,7 +117,7 @@ def match_distances(
     D1, D2 = D1.float(), D2.float()
     share = REJECT if reject is None else reject
     search, unit = Search(share, prior, pull, watch), _nearest(D1, D2)
-    P = _starts(D1, D2, search, t, generator)
+    P = _starts(D1, D2, search, t.runs if all(map(flat, places)) else 4 * t.runs, t, generator)
     P, support, usual = search.level(Distances(D1, D2, t.middle * unit, t.most), P, (3.0, 6.0), 6)
     best = (P * support).sum((-1, -2)).argmax()
     P, support, usual = P[best][None], support[best][None], usual[best][None]
@@ -139,18 +140,12 @@ def convincing(P: Float[Tensor, "1 m n"], usual: Float[Tensor, "1"]) -> bool:
     return float(usual) > 0.5 * max(float(P.sum()) - 1, 1.0)
 
 
-def counted(D: Float[Tensor, "n n"]) -> bool:
-    """Whether distances are counts, such as hops in a graph: fewer different ones than there are items. By chance they agree as
-    often as not, so that their agreement says nothing."""
-    return len(D) > 2 and len(D.unique()) - 1 < len(D)
-
-
-def _starts(D1: Tensor, D2: Tensor, search: Search, t: Tolerances, generator: torch.Generator) -> Tensor:
+def _starts(D1: Tensor, D2: Tensor, search: Search, runs: int, t: Tolerances, generator: torch.Generator) -> Tensor:
     """The best of many rotations, found on groups where there are many points; and what is known beforehand, as one more."""
     S1, S2 = -(D1**2), -(D2**2)
     M1, M2, size = coarse(S1, S2)
     d1, d2 = ((M @ D @ M.T).fill_diagonal_(0.0) for M, D in ((M1, D1), (M2, D2)))
-    P = Slack(len(M1), len(M2), reject=False)(rotations(M1 @ S1 @ M1.T, M2 @ S2 @ M2.T, t.runs, generator))
+    P = Slack(len(M1), len(M2), reject=False)(rotations(M1 @ S1 @ M1.T, M2 @ S2 @ M2.T, runs, generator))
     free = Search(search.reject, None, None, search.watch)
     P, support, _ = free.level(Distances(d1, d2, t.coarse * _nearest(d1, d2), t.most), P, (1.0, 4.0), 8)
     best = (P * support).sum((-1, -2)).topk(t.starts if size == 1 else t.starts_of_groups).indices

@@ -16,7 +16,7 @@ from ...errors import whole
 from ...operators.assignment import assign
 from ...watch import Status, Step, Watch
 from . import checks
-from .exact import counted, match_distances
+from .exact import match_distances
 from .found import Asked, Found
 from .local import match_neighbourhoods
 
@@ -107,7 +107,7 @@ def match(
     generator = torch.Generator().manual_seed(whole("seed", seed, 0))
     side = checks.prior(prior, m, n), _pull(known, m, n), checks.share(reject)
     with Watch(time_limit, callback) as watch, torch.no_grad(), small_steps(max(m, n) <= SMALL):
-        exact = comparable and not (counted(D1) or counted(D2))
+        exact = comparable and not (checks.counted(D1) or checks.counted(D2))
         asked = Asked(*side, generator, watch)
         found = match_distances(D1, D2, asked) if exact else None
         if found is None or not (found.convincing or watch.stopped):

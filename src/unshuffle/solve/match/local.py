@@ -21,6 +21,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ...watch import Watch
+from .checks import correlation, counted
 from .found import Asked, Found
 from .slack import Slack
 from .starts import RUNS, coarse, distinct, double_centred, rotations
@@ -41,6 +42,16 @@ class Temperatures:
     soft: float = 3.0
     """P of the sharp support at this beta is what is reported. On branching manifolds seen through two noisy views FOSCTTM is
     nearly flat from 3 to 8; sharper, P fits the noise."""
+
+
+def untied(D: Float[Tensor, "n n"]) -> Float[Tensor, "n n"]:
+    """The same order of distances, ties broken by how alike two items' distances from all others are.
+
+    Counts such as hops are nothing but ties: of a graph of 110 neighbours they tell 110 near items from the others, and who of
+    them is nearest only by whom else they know.
+    """
+    steps = D.unique().diff()
+    return D + 0.49 * steps.min() * correlation(D) if len(steps) else D
 
 
 def shared_neighbours(D: Float[Tensor, "n n"], counts: list[int]) -> Float[Tensor, "n n"]:
@@ -75,6 +86,7 @@ class Neighbourhoods:
         cls, D1: Tensor, D2: Tensor, prior: Tensor | None = None, pull: Tensor | None = None, even: bool = False
     ) -> Neighbourhoods:
         smaller = min(len(D1), len(D2))
+        D1, D2 = (untied(D) if counted(D) else D for D in (D1, D2))
         S1, S2 = (shared_neighbours(D, _counts(len(D) if even else smaller, smaller)) for D in (D1, D2))
         unit = ((S1.var(correction=0) + S2.var(correction=0)) / 2).sqrt().clamp_min(1e-6)  # 0: all are alike
         return cls((S1 / unit).float(), (S2 / unit).float(), prior, pull, even)

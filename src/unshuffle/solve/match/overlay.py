@@ -45,6 +45,11 @@ def coordinates(D: Float[Tensor, "n n"]) -> Float[Tensor, "n 3"] | None:
     return torch.nn.functional.pad(vectors[:, -few:] * largest.clamp_min(0).sqrt(), (DIRECTIONS - few, 0))
 
 
+def flat(places: Float[Tensor, "n 3"] | None) -> bool:
+    """Whether they lie in a plane or on a line."""
+    return places is not None and int(torch.linalg.matrix_rank(places, rtol=1e-3)) < DIRECTIONS
+
+
 def overlaid(
     X: Float[Tensor, "m 3"],
     Y: Float[Tensor, "n 3"],
