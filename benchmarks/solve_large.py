@@ -60,9 +60,12 @@ def one(kind: str, n: int, noise: float) -> dict[str, float]:
     if kind == "tour":
         return told | {"gap": found.energy / (0.7124 * n**0.5) - 1}
     fine = np.linspace(0, 1, 400_001)
-    ideal = KDTree(helix(fine)).query(points)[1]
-    tau = abs(float(kendalltau(found.order.argsort().numpy(), t)[0]))  # pyright: ignore[reportArgumentType]
-    return told | {"tau": tau, "ideal": float(kendalltau(ideal, t)[0])}  # pyright: ignore[reportArgumentType]
+    ideal = np.asarray(KDTree(helix(fine)).query(points)[1])
+    return told | {"tau": abs(tau(found.order.argsort().numpy(), t)), "ideal": tau(ideal, t)}
+
+
+def tau(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.asarray(kendalltau(a, b))[0])
 
 
 def sure() -> dict[str, float]:

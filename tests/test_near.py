@@ -216,7 +216,7 @@ def test_many_places_on_the_globe_go_round_it(few, tmp_path):
     found = tours.solve_tour(cities)
     assert found.energy == pytest.approx(2 * np.pi * 6371.009 * 0.5, rel=0.01)  # half of the equator at 60 degrees
     assert "great circles" in cities.understood
-    assert tours.other_tours(cities, found, 2) == []
+    assert len(tours.other_tours(cities, found, 2)) == 2
 
 
 def command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
