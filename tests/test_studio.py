@@ -34,7 +34,9 @@ if not sys.platform.startswith("linux"):
 
 from studio_client import Page, Server, children, eventually
 from unshuffle.studio import child, examples, explain, pages
-from unshuffle.studio.scenes import PuzzleScene
+from unshuffle.studio.desk import Desk
+from unshuffle.studio.job import WEIGHING, Job
+from unshuffle.studio.puzzle import PuzzleScene
 from unshuffle.studio.server import LARGEST, bound, static
 from unshuffle.studio.tasks import TASKS
 from unshuffle.watch import Step, Where
@@ -553,8 +555,8 @@ def test_the_page_is_told_an_energy_while_tiles_anneal(page):
 
 
 def test_energies_for_the_page_alone_take_a_small_part_of_the_time():
-    desk = child.Desk(None)  # pyright: ignore[reportArgumentType]
-    job = child.Job(desk, Path(), {"task": "puzzle", "job": "0"})
+    desk = Desk(None)  # pyright: ignore[reportArgumentType]
+    job = Job(desk, Path(), {"task": "puzzle", "job": "0"})
     asked = []
 
     def slow() -> float:
@@ -564,7 +566,7 @@ def test_energies_for_the_page_alone_take_a_small_part_of_the_time():
     step, until = Step(0.0, "anneal", 1.0, float("nan"), 0.5, expected=slow), time.monotonic() + 0.5
     while time.monotonic() < until:
         job.energy(step)
-    assert 1 <= len(asked) <= 0.5 * child.WEIGHING / 0.02 + 2
+    assert 1 <= len(asked) <= 0.5 * WEIGHING / 0.02 + 2
 
 
 def test_a_page_that_was_given_up_is_told_so_when_it_asks_again(server):
@@ -585,7 +587,7 @@ def test_compiling_is_told_and_a_process_that_takes_too_much_ends(monkeypatch):
     monkeypatch.setattr(child, "compiling_seconds", lambda: next(seconds))
     monkeypatch.setattr(child, "OFTEN", 0.01)
     monkeypatch.setattr(child, "A_WHILE", 0.0)
-    desk = child.Desk(None)  # pyright: ignore[reportArgumentType]
+    desk = Desk(None)  # pyright: ignore[reportArgumentType]
     desk._send = told.append
     desk.job = "7"
     monkeypatch.setattr(child, "taken", lambda: 100 if len(told) < 3 else 300)

@@ -149,6 +149,7 @@ def draw_records(ax: Axes, records: Sequence[dict[str, Any]], names: Sequence[st
         label = f"{name} ({low:.3g} to {low + span:.3g})" if len(values) > 1 else f"{name} {low:.3g}"
         ax.plot([record["epoch"] + 1 for record in records], (values - low) / span, color=colour, label=label)
     ax.set(xlabel="epoch", yticks=[])
+    ax.locator_params(axis="x", integer=True)
     ax.legend(fontsize=8)
     return ax
 

@@ -6,7 +6,7 @@ WANTED = (
     "studio.child",
     "studio.scenes",
     *(f"cli.{name}" for name in ("jigsaw", "strips", "tour", "seriate", "match", "train")),
-    *(f"tasks.{name}" for name in ("jigsaw", "strips", "tour", "seriation")),
+    *(f"tasks.{name}" for name in ("jigsaw", "piles", "strips", "tour", "turned", "seriation")),
     *(
         f"solve.{name}"
         for name in ("kinds", "cycle.solver", "path.solver", "grid.solver", "match.front", "local_search")
