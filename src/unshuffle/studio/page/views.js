@@ -37,7 +37,8 @@ export class PuzzleView {
 
   paint(canvas, from, to, share, { sure }) {
     const about = this.about, size = (share > 0.5 ? to : from)?.size ?? from?.size ?? about?.size;
-    const ratio = about ? (size[1] * about.tile[1]) / (size[0] * about.tile[0]) : 0.66;
+    const form = (share > 0.5 ? to : from)?.final ? size : about?.size;  // the stage keeps its form while boards of other sizes are tried
+    const ratio = about ? (form[1] * about.tile[1]) / (form[0] * about.tile[0]) : 0.66;
     const { context, width, height } = prepared(canvas, Math.min(1.3, ratio));
     if (!about || !this.sheet) { hint(context, width, height, about ? "…" : "A heap of tiles will be here."); return; }
     const [tw, th] = about.tile, w = Math.min(width / size[0], (height / size[1] / th) * tw), h = (w / tw) * th;

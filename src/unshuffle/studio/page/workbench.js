@@ -152,7 +152,8 @@ export class Workbench extends Run {
   frame(event) {
     const last = this.frames[this.frames.length - 1];
     if (last && event.seconds !== undefined && event.seconds + (this.earlier ?? 0) < last.seconds) this.earlier = last.seconds;  // a second solve, after the rows the columns
-    this.frames.push({ ...event, seconds: event.seconds + (this.earlier ?? 0) });
+    const weighed = event.energy ?? (last?.stage === event.stage ? last.weighed : undefined);  // not every frame has an energy of its own
+    this.frames.push({ ...event, weighed, seconds: event.seconds + (this.earlier ?? 0) });
     if (this.frames.length > MOST_FRAMES) {  // a long run: every second one will do
       this.frames = this.frames.filter((_, k) => k % 2 === 0);
       this.at /= 2;
@@ -220,7 +221,7 @@ export class Workbench extends Run {
   }
 
   list(now) {
-    const rows = now ? { energy: short(now.energy), entropy: short(now.entropy), beta: short(now.beta), seconds: now.seconds === undefined ? "–" : now.seconds.toFixed(2) } : {};
+    const rows = now ? { energy: short(now.weighed), entropy: short(now.entropy), beta: short(now.beta), seconds: now.seconds === undefined ? "–" : now.seconds.toFixed(2) } : {};
     this.numbers.replaceChildren(...Object.entries(rows).flatMap(([key, value]) => [el("dt", {}, key), el("dd", {}, value)]));
   }
 }
