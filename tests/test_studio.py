@@ -37,6 +37,7 @@ from unshuffle.studio import child, examples, explain, pages
 from unshuffle.studio.desk import Desk
 from unshuffle.studio.job import WEIGHING, Job
 from unshuffle.studio.puzzle import PuzzleScene
+from unshuffle.studio.scenes import Strips
 from unshuffle.studio.server import LARGEST, bound, static
 from unshuffle.studio.tasks import TASKS
 from unshuffle.watch import Step, Where
@@ -474,7 +475,7 @@ def test_every_example_is_read_by_its_command(task, name, tmp_path):
         from unshuffle.tasks.strips import read_strips
 
         strips = read_strips(tmp_path)
-        assert len(strips) == 16
+        assert len(strips) == {"shredded page": 16, "some upside down": 14, "two pages": 24}[name]
         assert all(strip.background for strip in strips)
 
 
@@ -521,6 +522,19 @@ def test_tiles_that_were_turned_or_left_out_are_shown_as_they_were_found(tmp_pat
     (tmp_path / "result.json").write_text(json.dumps(found | {"polished": polished}))
     assert scene.end(tmp_path)["x"][:2] == [0, 0]
     assert scene.end(tmp_path)["y"][:2] == [0, 1]
+
+
+def test_strips_of_pages_and_those_that_are_turned(tmp_path):
+    scene = Strips([None] * 4)  # pyright: ignore[reportArgumentType]
+    first = {"order": [2, 0], "turns": [0, 2]}
+    found = {"strips": list("abcd"), "confidence": [1.0] * 4, "pages": [first, {"order": [3, 1], "gaps": [0]}]}
+    (tmp_path / "result.json").write_text(json.dumps(found))
+    told = scene.end(tmp_path)
+    assert told["pages"] == [first | {"gaps": []}, {"order": [3, 1], "turns": [0, 0], "gaps": [0]}]
+    assert told["pictures"] == ["page-1.png", "page-2.png"]
+    where = Where(us.Path(2), torch.tensor([3, 1]))
+    step = Step(0.0, "anneal", 1.0, 1.0, 0.5, soft=lambda: torch.eye(2), where=where)
+    assert scene.frame(step)["x"] == [None, 1.0, None, 0.0], "the others wait"
 
 
 def test_several_pictures_lie_side_by_side(tmp_path):

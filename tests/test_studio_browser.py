@@ -215,6 +215,16 @@ def test_strips(studio, downloads):
     assert eventually(lambda: browser.execute_script("return document.querySelector('img.whole').naturalWidth") > 300)
 
 
+def test_strips_of_two_pages(studio, downloads):
+    browser = studio("strips")
+    assert "of 2 pages (12, 12)" in example(browser, "two pages")
+    assert browser.find_element(By.ID, "command").text == "unshuffle strips pieces --several"
+    with downloaded(browser, downloads) as archive:
+        assert {"results/page-1.png", "results/page-2.png"} <= set(archive.namelist())
+    assert len(browser.find_elements(By.CSS_SELECTOR, "img.whole")) == 2
+    assert painted(browser) > 50
+
+
 def test_cities_are_placed_moved_and_removed_while_it_runs(studio, downloads):
     browser = studio("tour")
     canvas = browser.find_element(By.CSS_SELECTOR, ".stage canvas")

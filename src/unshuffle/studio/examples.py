@@ -23,6 +23,11 @@ TEXT = (
     "side by side and ask how well their edges agree; ask it of every pair; then let all of them find their places at once, "
     "softly at first, and ever more surely. Nobody has told the machine what a page looks like, or how to read. "
 )
+OTHER_TEXT = (
+    "Dear friend, last winter the river froze from bank to bank, and the whole town walked across it to see whether the bread "
+    "on the far side was any better. It was not, but nobody would admit to having gone all that way for nothing, so we praised "
+    "the crust, we praised the salt, and we came home after dark with cold hands and warm loaves under our coats. "
+)
 
 
 def example(task: str, name: str, folder: Path) -> list[Path]:
@@ -122,12 +127,23 @@ def _sets(folder: Path, *sets: np.ndarray) -> list[Path]:
     return paths
 
 
-def shredded_page(folder: Path, random: np.random.Generator, count: int = 16) -> list[Path]:
+def shredded_page(folder: Path, random: np.random.Generator) -> list[Path]:
     """A page of text, cut into rough strips on a black scanner lid, in a random order."""
-    from PIL import Image
+    return _mixed(folder, _strips(TEXT, 16, random), random)
 
+
+def some_upside_down(folder: Path, random: np.random.Generator) -> list[Path]:
+    strips = [strip[::-1, ::-1] if random.random() < 0.4 else strip for strip in _strips(TEXT, 14, random)]
+    return _mixed(folder, strips, random)
+
+
+def two_pages(folder: Path, random: np.random.Generator) -> list[Path]:
+    return _mixed(folder, [*_strips(TEXT, 12, random), *_strips(OTHER_TEXT, 12, random)], random)
+
+
+def _strips(text: str, count: int, random: np.random.Generator) -> list[np.ndarray]:
     height, width = 560, 640
-    pixels, margin = np.asarray(_page(width, height), float), 12
+    pixels, margin = np.asarray(_page(text, width, height), float), 12
     down = np.arange(height)
     cuts = [np.full(height, -1.0)]
     for k in range(1, count):
@@ -140,18 +156,24 @@ def shredded_page(folder: Path, random: np.random.Generator, count: int = 16) ->
         inside = (x + 1 - left[:, None]).clip(0, 1) * (right[:, None] - x).clip(0, 1)
         scan = np.where(inside > 0, padded * inside, 0)
         pieces.append(scan[:, max(int(left.min()), 0) : int(np.ceil(right.max())) + 2 * margin].astype(np.uint8))
-    paths = [folder / f"strip-{place + 1:02d}.png" for place in range(count)]
-    for path, k in zip(paths, random.permutation(count).tolist(), strict=True):
-        Image.fromarray(pieces[k]).save(path)
+    return pieces
+
+
+def _mixed(folder: Path, strips: list[np.ndarray], random: np.random.Generator) -> list[Path]:
+    from PIL import Image
+
+    paths = [folder / f"strip-{place + 1:02d}.png" for place in range(len(strips))]
+    for path, k in zip(paths, random.permutation(len(strips)).tolist(), strict=True):
+        Image.fromarray(strips[k]).save(path)
     return paths
 
 
-def _page(width: int, height: int) -> Any:
+def _page(text: str, width: int, height: int) -> Any:
     from PIL import Image, ImageDraw, ImageFont
 
     page = Image.new("L", (width, height), 244)
     draw, font = ImageDraw.Draw(page), ImageFont.load_default(size=17)
-    words, y = (TEXT * 6).split(), 26
+    words, y = (text * 6).split(), 26
     while y < height - 30:
         line: list[str] = []
         while words and draw.textlength(" ".join([*line, words[0]]), font) < width - 64:
@@ -199,6 +221,8 @@ MAKERS: dict[tuple[str, str], Callable[[Path, np.random.Generator], list[Path]]]
     ("match", "fish"): fish,
     ("match", "cells"): cells,
     ("strips", "shredded page"): shredded_page,
+    ("strips", "some upside down"): some_upside_down,
+    ("strips", "two pages"): two_pages,
     ("puzzle", "missing and foreign"): missing_and_foreign,
     ("puzzle", "two in one pile"): two_in_one_pile,
 }

@@ -58,12 +58,24 @@ class Strips:
 
     def frame(self, step: Step) -> dict[str, Any]:
         P = soft_of(step)
-        return {} if P is None else {"soft": seen(P), "x": listed(mean_places(P))}
+        if P is None:
+            return {}
+        items = range(len(self.strips)) if step.where is None else step.where.items.tolist()
+        if len(P) != len(items):
+            return {"soft": seen(P)}
+        places = dict(zip(items, listed(mean_places(P)), strict=True))
+        return {"soft": seen(P), "x": [places.get(k) for k in range(len(self.strips))]}
 
     def end(self, results: Path) -> dict[str, Any]:
+        """Of every page its strips from left to right, which of them are turned, and where something is missing."""
         said = written(results)
-        order = said.get("polished", said)["order"]
-        return {"order": order, "confidence": said["confidence"], "names": said["strips"], "picture": "page.png"}
+        found = said["pages"] if "pages" in said else [said | said.get("polished", {})]
+        pages = [
+            {"order": page["order"], "turns": page.get("turns", [0] * len(page["order"])), "gaps": page.get("gaps", [])}
+            for page in found
+        ]
+        names = [f"page-{k}.png" for k in range(1, len(pages) + 1)] if "pages" in said else ["page.png"]
+        return {"pages": pages, "confidence": said["confidence"], "names": said["strips"], "pictures": names}
 
 
 def cut_out(strip: Strip) -> tuple[Image, float, float]:

@@ -34,11 +34,15 @@ const PAGES = {
     takes: PICTURES, several: true, what: "a picture, or all tiles of one or more", view: new PuzzleView(), settle: puzzleRules,
     examples: { coffee: photo(12, 9), boats: photo(12, 9), alps: photo(12, 9), turned: photo(8, 6, true), [PILES[0]]: pile({ foreign: true }), [PILES[1]]: pile({ several: true }) },
     fields: [grid("grid", 12, 9), check("shuffle", "Cut and shuffle it first", true), check("turned", "Tiles are turned as well"), check("foreign", "Tiles of other pictures may be among them"), check("several", "Several pictures in one pile"),
+      minor(choice("gap", "Worn edges of tiles", { "": "none", auto: "find out", 1: "1 pixel", 2: "2 pixels", 3: "3 pixels" })),
       minor(number("anchors", "Tiles whose place is given away", { value: 0, min: 0, max: 1000, step: 1, omit: 0 })), polish(), seed(), limit()],
   })],
   strips: ["Strips", (root) => new Workbench(root, {
     task: "strips", title: "Strips", lead: "A page went through the shredder. Scans of the strips, one picture each, are put side by side again by the shape of their edges and the print beside them.",
-    takes: PICTURES, several: true, what: "a picture of every strip", examples: { "shredded page": {} }, view: new StripsView(), fields: [polish(), seed(), limit()],
+    takes: PICTURES, several: true, what: "a picture of every strip", view: new StripsView(),
+    examples: { "shredded page": { turned: false, several: false, missing: false }, "some upside down": { turned: true, several: false, missing: false }, "two pages": { turned: false, several: true, missing: false } },
+    fields: [check("turned", "Some may be upside down"), check("several", "Strips of several pages"), check("missing", "Strips may be missing"), polish(), seed(), limit()],
+    settle: (bench, { several, polish }) => polish.apply(!several.value()),
   })],
   tour: ["Tour", (root) => tour(root)],
   table: ["Table", (root) => new Workbench(root, {

@@ -85,33 +85,44 @@ export class StripsView {
     });
   }
 
-  end(result) {
-    const x = Array(this.about.n);
-    let left = 0;
-    for (const strip of result.order) {
-      x[strip] = left / Math.max(1e-9, this.total - this.wide[strip]);  // side by side
-      left += this.wide[strip];
+  // side by side, pages beside each other, and a gap where something is missing
+  end({ pages }) {
+    const left = Array(this.about.n).fill(null), turn = Array(this.about.n).fill(0), gap = 0.04 * this.total;
+    let at = -gap;
+    for (const { order, turns, gaps } of pages) {
+      at += gap;
+      order.forEach((strip, place) => {
+        left[strip] = at;
+        turn[strip] = turns[place] / 2;
+        at += this.wide[strip] + (gaps.includes(place) ? gap : 0);
+      });
     }
-    return { x };
+    return { left, turn, span: at };
   }
 
-  extra() { return (this.page = el("img", { alt: "The page, put together", hidden: true, class: "whole" })); }
-  results(event, file) { this.page.src = file(event.picture); this.page.hidden = false; }
-  label(result) { return "Strips from left to right: " + result.order.map((k) => result.names[k]).join(", "); }
+  extra() { return (this.shown = el("div", { class: "stack" })); }
+  results({ pictures }, file) { this.shown.replaceChildren(...pictures.map((name, k) => el("img", { alt: pictures.length > 1 ? `Page ${k + 1}, put together` : "The page, put together", class: "whole", src: file(name) }))); }
+  label({ pages, names }) { return pages.map(({ order }, k) => (pages.length > 1 ? `Page ${k + 1}, ` : "") + "strips from left to right: " + order.map((strip) => names[strip]).join(", ")).join("; "); }
 
   paint(canvas, from, to, share, { sure, result }) {
-    const about = this.about, tall = about ? Math.max(...about.sizes.map((s) => s[1])) : 0.66;
-    const margin = about ? 0.02 * this.total : 0, span = about ? this.total + 2 * margin : 1;
-    const { context, width, height } = prepared(canvas, Math.min(1.1, about ? tall / span + 0.03 : 0.66));
+    const about = this.about, tall = about ? Math.max(...about.sizes.map((s) => s[1])) : 0.66, span = (frame) => frame?.span ?? this.total;
+    const t = smooth(share), wide = about ? mix(span(from), span(to), t) : 1, margin = 0.02 * wide;
+    const { context, width, height } = prepared(canvas, Math.min(1.1, about ? tall / (1.04 * this.total) + 0.03 : 0.66));
     if (!about) { hint(context, width, height, "Strips will be here."); return; }
-    const n = about.n, t = smooth(share), scale = Math.min(width / span, (height - 12) / tall), wide = this.total * scale, first = (width - wide) / 2;
-    const places = (frame) => frame?.x ?? [...Array(n).keys()].map((k) => k / Math.max(1, n - 1));
-    const a = places(from), b = places(to);
+    const n = about.n, scale = Math.min(width / (wide + 2 * margin), (height - 12) / tall), first = (width - wide * scale) / 2;
+    const place = (frame, k) => frame?.left ? frame.left[k] : (frame?.x?.[k] ?? k / Math.max(1, n - 1)) * (this.total - this.wide[k]);
+    const waits = (frame, k) => frame?.x && frame.x[k] === null;  // while another page is put together
     for (let k = 0; k < n; k++) {
       const image = this.images[k];
-      if (!image?.complete || !image.naturalWidth) continue;
-      const [w, h] = about.sizes[k].map((side) => side * scale), inner = this.wide[k] * scale, x = first + mix(a[k], b[k], t) * (wide - inner);
-      context.drawImage(image, x - about.edges[k][0] * scale, (height - 12 - h) / 2 + 2, w, h);
+      if (!image?.complete || !image.naturalWidth || (to?.final && to.left[k] === null)) continue;
+      const [w, h] = about.sizes[k].map((side) => side * scale), inner = this.wide[k] * scale, half = mix(from?.turn?.[k] ?? 0, to?.turn?.[k] ?? 0, t);
+      const x = first + mix(place(from, k), place(to, k), t) * scale, edge = about.edges[k], inset = (half > 0.5 ? about.sizes[k][0] - edge[1] : edge[0]) * scale;
+      context.save();
+      context.globalAlpha = waits(to ?? from, k) ? 0.25 : 1;
+      context.translate(x - inset + w / 2, (height - 12) / 2 + 2);
+      context.rotate(Math.PI * half);
+      context.drawImage(image, -w / 2, -h / 2, w, h);
+      context.restore();
       const s = result?.confidence?.[k];
       if (sure && s !== undefined && to?.final) { context.fillStyle = shade("sure", s, 0.9); context.fillRect(x + 1, height - 8, inner - 2, 7); }
     }

@@ -14,7 +14,7 @@ from ...solve.kinds import method_for, solved
 from ...solve.path.links import linked_chains
 from ...solve.solution import Solution
 from ...structure.layouts import Path
-from ...watch import Step, Watch
+from ...watch import Step, Watch, Where
 from .chances import ROUGH, STRAIGHT, join_chances, usual
 from .evidence import strip_cost, turned_cost
 from .lines import Lines, pages_of
@@ -131,6 +131,7 @@ def _one_page(
     polish: bool,
 ) -> Page:
     layout = Path(len(some))
+    watch.where = Where(layout, some)
     cost = _cost([strips[k] for k in some.tolist()], weights, turned, watch)
     method, given, sizes = method_for(layout, cost, None)
     found = solved(method, layout, given, sizes, watch, seed=seed, polish=polish)
