@@ -133,7 +133,7 @@ def shredded_page(folder: Path, random: np.random.Generator) -> list[Path]:
 
 
 def some_upside_down(folder: Path, random: np.random.Generator) -> list[Path]:
-    strips = [strip[::-1, ::-1] if random.random() < 0.4 else strip for strip in _strips(TEXT, 14, random)]
+    strips = [strip[::-1, ::-1] if random.random() < 0.25 else strip for strip in _strips(TEXT, 14, random)]
     return _mixed(folder, strips, random)
 
 

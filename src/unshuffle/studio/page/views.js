@@ -111,7 +111,7 @@ export class StripsView {
     if (!about) { hint(context, width, height, "Strips will be here."); return; }
     const n = about.n, scale = Math.min(width / (wide + 2 * margin), (height - 12) / tall), first = (width - wide * scale) / 2;
     const place = (frame, k) => frame?.left ? frame.left[k] : (frame?.x?.[k] ?? k / Math.max(1, n - 1)) * (this.total - this.wide[k]);
-    const waits = (frame, k) => frame?.x && frame.x[k] === null;  // while another page is put together
+    const waits = (frame, k) => frame?.x && !frame.final && frame.x[k] === null;  // while another page is put together
     for (let k = 0; k < n; k++) {
       const image = this.images[k];
       if (!image?.complete || !image.naturalWidth || (to?.final && to.left[k] === null)) continue;

@@ -209,10 +209,12 @@ export class Workbench extends Run {
   // Energy and entropy; of several annealings one after the other the last is drawn strongest.
   lines() {
     const told = this.frames.filter((f) => f.seconds !== undefined && !f.final), runs = [[]];
-    told.forEach((f, k) => {
-      if (f.entropy > (told[k - 1]?.entropy ?? 1) + MELTED) runs.push([]);
+    let before = 1;
+    for (const f of told) {
+      if (f.entropy > before + MELTED) runs.push([]);
+      before = f.entropy ?? before;
       runs[runs.length - 1].push(f);
-    });
+    }
     const line = (key, name, side, bounds) => {
       const all = told.map((f) => f[key]).filter((v) => v !== undefined), [low, high] = bounds(all);
       return runs.map((run, k) => ({ values: run.filter((f) => f[key] !== undefined).map((f) => [f.seconds, f[key]]), colour: colour(name), faint: k < runs.length - 1, low, high, side }));
