@@ -34,7 +34,7 @@ const PAGES = {
     takes: PICTURES, several: true, what: "a picture, or all tiles of one or more", view: new PuzzleView(), settle: puzzleRules,
     examples: { coffee: photo(12, 9), boats: photo(12, 9), alps: photo(12, 9), turned: photo(8, 6, true), [PILES[0]]: pile({ foreign: true }), [PILES[1]]: pile({ several: true }) },
     fields: [grid("grid", 12, 9), check("shuffle", "Cut and shuffle it first", true), check("turned", "Tiles are turned as well"), check("foreign", "Tiles of other pictures may be among them"), check("several", "Several pictures in one pile"),
-      minor(choice("gap", "Worn edges of tiles", { "": "none", auto: "find out", 1: "1 pixel", 2: "2 pixels", 3: "3 pixels" })),
+      minor(choice("gap", "Worn edges of tiles", [["", "none"], ["auto", "find out"], ["1", "1 pixel"], ["2", "2 pixels"], ["3", "3 pixels"]])),
       minor(number("anchors", "Tiles whose place is given away", { value: 0, min: 0, max: 1000, step: 1, omit: 0 })), polish(), seed(), limit()],
   })],
   strips: ["Strips", (root) => new Workbench(root, {
@@ -48,7 +48,7 @@ const PAGES = {
   table: ["Table", (root) => new Workbench(root, {
     task: "table", title: "Table", lead: "Order the rows of a table so that neighbours are alike, and its columns too if you like. Above the table before and after, below how unlike its rows are.",
     takes: TABLES, examples: { graves: {}, spectra: {} }, view: new TableView(),
-    fields: [check("columns", "Order the columns as well", true), choice("kind", "The numbers are", { "": "to be found out", features: "measurements", counts: "counts", dissimilarity: "dissimilarities" }), choice("criterion", "Criterion", { "": "what fits the table", path: "path length", "two-sum": "2-SUM" }), polish(), seed(), limit()],
+    fields: [check("columns", "Order the columns as well", true), choice("kind", "The numbers are", [["", "to be found out"], ["features", "measurements"], ["counts", "counts"], ["dissimilarity", "dissimilarities"]]), choice("criterion", "Criterion", [["", "what fits the table"], ["path", "path length"], ["two-sum", "2-SUM"]]), polish(), seed(), limit()],
   })],
   match: ["Match", (root) => new Workbench(root, {
     task: "match", title: "Match", lead: "Two sets that have nothing in common but their inner structure: which item of A is which item of B, and who is left out?",

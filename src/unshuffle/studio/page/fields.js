@@ -27,8 +27,9 @@ export function check(name, label, value = false) {
   return field(name, [input], () => el("label", { class: "check" }, input, label), () => (input.checked ? true : undefined), (v) => { input.checked = v; });
 }
 
+// [[value, words], ...]: an object would put numbers first
 export function choice(name, label, options) {
-  const input = el("select", { id: name }, ...Object.entries(options).map(([value, words]) => el("option", { value }, words)));
+  const input = el("select", { id: name }, ...options.map(([value, words]) => el("option", { value }, words)));
   return field(name, [input], () => labelled(label, input), () => input.value || undefined, (v) => { input.value = v; });
 }
 

@@ -14,7 +14,7 @@ export class Learn extends Run {
   constructor(root) {
     super("learn");
     this.fields = [number("n", "Numbers in a list", { value: 16, min: 3, max: 40, step: 1 }), number("epochs", "Epochs", { value: 16, min: 1, max: 60, step: 1 }),
-      number("seed", "Seed", { value: 0, min: 0, max: 2 ** 31, step: 1 }), choice("recipe", "Recipe", { paper: "the paper's", strong: "what we recommend" })];
+      number("seed", "Seed", { value: 0, min: 0, max: 2 ** 31, step: 1 }), choice("recipe", "Recipe", [["paper", "the paper's"], ["strong", "what we recommend"]])];
     this.build(root);
     this.resized = () => this.show();
     addEventListener("resize", this.resized);
