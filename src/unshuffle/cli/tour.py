@@ -41,7 +41,7 @@ def tour(
 
     Reads a table with one city per line, a square matrix of distances, or TSPLIB (EUC_2D, CEIL_2D, GEO, ATT, EXPLICIT; lengths
     by its rules), and says how it understood it: columns called x and y (and z) or lon and lat are taken by their titles, names
-    and ids by their content. More than 2,000 cities with coordinates are not annealed: local search by near neighbours takes 20 s for
+    and ids by their content. More than 2,000 cities with coordinates are not annealed: local search by near neighbours takes half a minute of a core for
     20,000. Writes NAME.tour, NAME.csv, NAME.json and, if the cities have coordinates, NAME.png.
 
     Example: unshuffle tour cities.csv --polish
