@@ -418,7 +418,9 @@ class Collect:
 def same_everywhere(sentence: str) -> str:
     """Without temporary folders and addresses in memory."""
     folder = re.escape(tempfile.gettempdir())
-    return re.sub(r"0x[0-9a-f]+", "0x", re.sub(rf"{folder}/pytest-of-[^/]*/pytest-\d+/\w*/?", "", sentence))
+    return re.sub(
+        r"0x[0-9a-f]+", "0x", re.sub(rf"{folder}/pytest-of-[^/]*/pytest-\d+/(?:popen-gw\d+/)?\w*/?", "", sentence)
+    )
 
 
 # what trains a network or starts processes says little and takes long

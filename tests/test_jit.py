@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from unshuffle import compute
 from unshuffle.compute.jit import have_numba, njit
 
 pytestmark = pytest.mark.skipif(not have_numba, reason="nothing is compiled")
@@ -87,3 +90,20 @@ def test_a_type_of_an_argument_that_is_called_otherwise_now(tmp_path):
     assert answer(tmp_path)[0] == 2
     kernel.write_text(OF_A_TUPLE.replace("Pair", "Both"))
     assert answer(tmp_path)[0] == 2
+
+
+def test_no_kernel_is_a_generator():
+    """numba cannot call a generator that it loads from disk while its caller is new: KeyError in the middle of a solve."""
+    source = Path(compute.__file__).parent.parent
+    functions = [
+        (file, node)
+        for file in sorted(source.rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.FunctionDef) and any("njit" in ast.unparse(d) for d in node.decorator_list)
+    ]
+    assert len(functions) > 100
+    for file, function in functions:
+        assert not any(isinstance(part, (ast.Yield, ast.YieldFrom)) for part in ast.walk(function)), (
+            file,
+            function.name,
+        )

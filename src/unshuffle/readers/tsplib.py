@@ -81,21 +81,21 @@ def read_tsplib(text: str, path: Path) -> Instance:
     keys, sections = _parse(text, path)
     n = _dimension(keys, path)
     rule = keys.get("EDGE_WEIGHT_TYPE", "")
+    if rule == "EXPLICIT" and n > MOST_EXPLICIT:
+        raise BadInput(f"{path.name} has DIMENSION {n}; as a matrix at most {MOST_EXPLICIT} cities fit in memory.")
+    if rule != "EXPLICIT" and rule not in RULES:
+        known = ", ".join([*RULES, "EXPLICIT"])
+        raise BadInput(f"{path.name} has EDGE_WEIGHT_TYPE {rule or 'missing'}; these are understood: {known}.")
+    if rule in RULES and "NODE_COORD_SECTION" not in sections:
+        raise BadInput(f"{path.name} has no NODE_COORD_SECTION, which {rule} needs.")
     points, labels = _points(sections.get("NODE_COORD_SECTION"), n, path)
     cost: Tensor | None = None
     if rule == "EXPLICIT":
-        if n > MOST_EXPLICIT:
-            raise BadInput(f"{path.name} has DIMENSION {n}; as a matrix at most {MOST_EXPLICIT} cities fit in memory.")
         cost = torch.from_numpy(
             _explicit(sections.get("EDGE_WEIGHT_SECTION", []), keys.get("EDGE_WEIGHT_FORMAT", ""), n, path)
         )
         shown, _ = _points(sections.get("DISPLAY_DATA_SECTION"), n, path)
         points = shown if points is None else points
-    elif rule not in RULES:
-        known = ", ".join([*RULES, "EXPLICIT"])
-        raise BadInput(f"{path.name} has EDGE_WEIGHT_TYPE {rule or 'missing'}; these are understood: {known}.")
-    elif points is None:
-        raise BadInput(f"{path.name} has no NODE_COORD_SECTION, which {rule} needs.")
     drawn = None if points is None else torch.from_numpy(points[:, ::-1].copy() if rule == "GEO" else points)
     return Instance(keys.get("NAME", path.stem), cost, points, RULES.get(rule), drawn, labels)
 
@@ -149,7 +149,7 @@ def _points(words: list[str] | None, n: int, path: Path) -> tuple[np.ndarray | N
         return None, [str(i + 1) for i in range(n)]
     if len(words) != 3 * n:
         raise BadInput(
-            f"{path.name} promises {n} cities (label, x, y), but its coordinates are {len(words)} words, not {3 * n}."
+            f"{path.name} promises {n} cities (DIMENSION: label, x, y of each), but its coordinates are {len(words)} words, not {3 * n}."
         )
     rows = np.array(words, dtype=object).reshape(n, 3)
     return _floats(list(rows[:, 1:].reshape(-1)), path).reshape(n, 2), [str(label) for label in rows[:, 0]]

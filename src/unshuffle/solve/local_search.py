@@ -222,12 +222,8 @@ def _move_block(order, cost, allowed, closed, least, low, high):
 
 
 @njit
-def _swaps(order, allowed):
-    """All pairs of positions whose items may change places, as the order then is."""
-    for a in range(order.size - 1):
-        for b in range(a + 1, order.size):
-            if allowed.size == 0 or (allowed[order[a], b] and allowed[order[b], a]):
-                yield a, b
+def _may_swap(order, allowed, a, b):
+    return allowed.size == 0 or (allowed[order[a], b] and allowed[order[b], a])
 
 
 @njit
@@ -235,10 +231,11 @@ def _improve_assignment(order, cost, weights, allowed, least):
     improved = True
     while improved:
         improved = False
-        for a, b in _swaps(order, allowed):
-            if _swap_change(order, cost, weights, a, b) < -least:
-                order[a], order[b] = order[b], order[a]
-                improved = True
+        for a in range(order.size - 1):
+            for b in range(a + 1, order.size):
+                if _may_swap(order, allowed, a, b) and _swap_change(order, cost, weights, a, b) < -least:
+                    order[a], order[b] = order[b], order[a]
+                    improved = True
 
 
 @njit
@@ -260,13 +257,16 @@ def _improve_grid(order, right, below, height, width, allowed, least):
     improved = True
     while improved:
         improved = False
-        for a, b in _swaps(order, allowed):
-            before = _seams(order, right, below, height, width, a, b)
-            order[a], order[b] = order[b], order[a]
-            if _seams(order, right, below, height, width, a, b) < before - least:
-                improved = True
-            else:
+        for a in range(order.size - 1):
+            for b in range(a + 1, order.size):
+                if not _may_swap(order, allowed, a, b):
+                    continue
+                before = _seams(order, right, below, height, width, a, b)
                 order[a], order[b] = order[b], order[a]
+                if _seams(order, right, below, height, width, a, b) < before - least:
+                    improved = True
+                else:
+                    order[a], order[b] = order[b], order[a]
 
 
 @njit
