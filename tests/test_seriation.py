@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import signal
 
 import numpy as np
 import pytest
@@ -221,3 +223,20 @@ def test_command_line(tmp_path) -> None:
     assert (tmp_path / "o" / "columns.csv").exists()
     bad = CliRunner().invoke(build("seriate"), ["seriate", str(tmp_path / "none.csv")])
     assert bad.exit_code == 2
+
+
+def test_ctrl_c_in_the_leaf_orders_keeps_the_best_so_far(monkeypatch):
+    calls = []
+
+    def pressed(D, method):
+        calls.append(method)
+        os.kill(os.getpid(), signal.SIGINT)
+        return np.arange(len(D))
+
+    monkeypatch.setattr(seriation, "leaf_order", pressed)
+    x = np.linspace(0.0, 1.0, 12)[np.random.default_rng(0).permutation(12), None]
+    found = seriation.seriate(squareform(pdist(x)))
+    assert len(calls) == 1
+    assert found.solution.status == "interrupted"
+    assert found.value == pytest.approx(1.0)  # the spectral order is exact here
+    assert sorted(found.order) == list(range(12))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -204,15 +204,23 @@ def seriate(
     if n < 2:
         raise BadInput("Seriation needs at least two rows.")
     measure = CRITERIA[criterion]
-    watch = Watch(time_limit, callback)  # one clock for all of it; Ctrl-C is met by the watch of each annealing
-    watch.show(Step(0.0, "spectral order", 0.0, math.nan, math.nan))
-    others = {"spectral": spectral_order(D)}
-    if 2 < n <= MOST_LEAVES and (time_limit is None or leaf_seconds(n) < (time_limit - watch.seconds) / 2):
-        watch.show(Step(watch.seconds, "optimal leaf orders", 0.0, math.nan, math.nan))
-        others["optimal leaf order"] = min((leaf_order(D, m) for m in LINKAGES), key=lambda o: measure(D, o))
+    watch = Watch(time_limit, callback)  # one clock for all of it; annealings meet Ctrl-C by watches of their own
+    with watch:
+        watch.show(Step(0.0, "spectral order", 0.0, math.nan, math.nan))
+        others = {"spectral": spectral_order(D)}
+        if 2 < n <= MOST_LEAVES and (time_limit is None or leaf_seconds(n) < (time_limit - watch.seconds) / 2):
+            leaves = []
+            for method in LINKAGES:
+                if watch.show(Step(watch.seconds, "optimal leaf orders", 0.0, math.nan, math.nan)):
+                    leaves.append(leaf_order(D, method))
+            if leaves:
+                others["optimal leaf order"] = min(leaves, key=lambda o: measure(D, o))
     values = {name: (measure(D, order), order) for name, order in others.items()}
     options = {"seed": seed, "callback": callback, "polish": polish}
-    first = _anneal(D, criterion, None, time_limit=_left(watch), **options)
+    if watch.status == "interrupted":
+        first = replace(_anneal(D, criterion, None, time_limit=0.0, **options), status="interrupted")
+    else:
+        first = _anneal(D, criterion, None, time_limit=_left(watch), **options)
     winner, best = "annealed", first
     name, (value, order) = min(values.items(), key=lambda item: item[1][0])
     slack = 1e-9 * max(abs(value), 1e-300)
