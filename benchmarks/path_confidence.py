@@ -24,7 +24,7 @@ from tour_confidence import reliability
 
 import unshuffle as us
 from unshuffle.files import write_atomic
-from unshuffle.tasks.strips import Strip, find_paper, read_strips, reassemble_strips
+from unshuffle.tasks.strips import Strip, find_paper, read_strips, reassemble_page
 
 FIRST = 8000  # seed
 NOISE = (0.005, 0.01, 0.02, 0.05)
@@ -62,7 +62,7 @@ def one(given: torch.Tensor | list[Strip]) -> tuple[np.ndarray, np.ndarray]:
     n = len(given)
     mixed = torch.randperm(n, generator=torch.Generator().manual_seed(0))
     if isinstance(given, list):
-        found = reassemble_strips([given[k] for k in mixed.tolist()])
+        found = reassemble_page([given[k] for k in mixed.tolist()]).solution
     else:
         found = us.solve(us.Path(n), cost=given[mixed][:, mixed])
     true = (mixed[found.order].diff().abs() == 1).numpy()

@@ -20,7 +20,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from unshuffle.structure.layouts import Grid
 from unshuffle.tasks.jigsaw import as_float, cut, reassemble
-from unshuffle.tasks.strips import find_paper, reassemble_strips
+from unshuffle.tasks.strips import find_paper, reassemble_page
 
 FONTS = [(f"DejaVu{face}.ttf", size) for face in ("Serif", "Sans", "SansMono") for size in (13, 17, 22)]
 LID = 128
@@ -61,7 +61,7 @@ def tilted(strips: list[Image.Image], degrees: float, seed: int) -> list[Image.I
 
 def score(strips: list[Image.Image], seed: int) -> Score:
     mixed = np.random.default_rng(seed).permutation(len(strips))
-    found = reassemble_strips(find_paper([(str(k), strips[k]) for k in mixed]))
+    found = reassemble_page(find_paper([(str(k), strips[k]) for k in mixed])).solution
     order, sure = found.order, found.confidence
     right = np.diff(mixed[order.numpy()]) == 1
     claimed = torch.minimum(sure[order][1:], sure[order][:-1]).numpy() > SURE

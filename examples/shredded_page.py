@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from unshuffle.tasks.strips import find_paper, paste, reassemble_strips
+from unshuffle.tasks.strips import find_paper, paste, reassemble_page
 
 TEXT = "the order of things is hidden in their edges and a page knows where it was cut because ink runs on"
 HEIGHT, WIDTH, COUNT = 800, 600, 12
@@ -41,7 +41,7 @@ for k, (left, right) in enumerate(pairwise(cuts)):
 
 mixed = [strips[k] for k in random.permutation(COUNT)]
 found = find_paper([(f"strip {place}", picture) for place, (_, picture) in enumerate(mixed)])
-solution = reassemble_strips(found)
+solution = reassemble_page(found).solution
 truth = [mixed[k][0] for k in solution.order.tolist()]
 print(f"{COUNT} strips in {solution.seconds:.1f} s; true numbers in the order found: {truth}")
 

@@ -26,7 +26,6 @@ from unshuffle.tasks.strips import (
     reassemble_page,
     reassemble_pages,
     reassemble_shreds,
-    reassemble_strips,
     strip_cost,
     turned_cost,
 )
@@ -83,7 +82,7 @@ def named(pictures: list[Image.Image]) -> list[tuple[str, Image.Image]]:
 def solved(pictures: list[Image.Image], seed: int = 0) -> list[int]:
     """True numbers in the order found, from shuffled strips."""
     mixed = np.random.default_rng(seed + 1).permutation(len(pictures))
-    solution = reassemble_strips(find_paper(named([pictures[k] for k in mixed])), seed=seed)
+    solution = reassemble_page(find_paper(named([pictures[k] for k in mixed])), seed=seed).solution
     return mixed[solution.order.numpy()].tolist()
 
 
@@ -155,7 +154,7 @@ def test_straight_cuts_on_a_lid_are_compared_along_their_tilt(degrees: float, he
     scans = tilted(columns(printed(7, height=height), 14), degrees)
     strips = find_paper(named(scans))
     assert all(strip.straight for strip in strips)
-    solution = reassemble_strips(strips)
+    solution = reassemble_page(strips).solution
     right = solution.order.diff() == 1
     assert right.double().mean() >= 0.84  # 16 of 19
     sure = torch.minimum(solution.confidence[solution.order][1:], solution.confidence[solution.order][:-1]) > 0.5
@@ -182,7 +181,7 @@ def test_rough_cuts_keep_their_shape() -> None:
 
 
 def test_blank_strips_give_some_order_and_no_confidence() -> None:
-    solution = reassemble_strips(find_paper(named([Image.new("L", (20, 300), 255)] * 9)))
+    solution = reassemble_page(find_paper(named([Image.new("L", (20, 300), 255)] * 9))).solution
     assert sorted(solution.order.tolist()) == list(range(9))
     assert solution.confidence.max() < 0.5
 

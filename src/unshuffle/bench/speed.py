@@ -18,7 +18,6 @@ from .trained import STEPS
 from .trained import scores as trained_scores
 
 CASES = ((256, 10, 10), (256, 50, 10), (256, 100, 10), (64, 300, 10), (8, 500, 50), (4, 1000, 50))
-TO_REACH = (10, 15, 20, 25, 30, 30)
 TINY_MATRICES = ((65_536, 4, 20), (16_384, 8, 20))
 # batch, n, T, lowest number to sort, steps of training
 TRAINED = tuple(

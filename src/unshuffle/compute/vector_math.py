@@ -29,7 +29,6 @@ LN2_DOUBLE = 0.6931471805599453
 LOWEST = np.float32(-87.0)  # below, exp is 0 as far as float32 is concerned
 FARTHEST = np.float32(-1e6)  # stands for -inf where a power of two is to come
 SQRT_HALF_BITS = np.int32(0x3F3504F3)  # the bits of sqrt(1/2)
-ONE_BITS = np.int32(0x3F800000)
 
 
 @intrinsic

@@ -3,7 +3,7 @@
 from .evidence import strip_cost, turned_cost
 from .page import paste
 from .paper import Strip, find_paper, read_strips
-from .pile import Page, reassemble_page, reassemble_pages, reassemble_strips
+from .pile import Page, reassemble_page, reassemble_pages
 from .rough import StripCost, StripEvidence
 from .shreds import reassemble_shreds
 
@@ -18,7 +18,6 @@ __all__ = [
     "reassemble_page",
     "reassemble_pages",
     "reassemble_shreds",
-    "reassemble_strips",
     "strip_cost",
     "turned_cost",
 ]

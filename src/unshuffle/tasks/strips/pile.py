@@ -54,25 +54,6 @@ class Page:
         return self.solution.confidence[self.solution.best_order]
 
 
-def reassemble_strips(
-    strips: list[Strip],
-    weights: StripCost | None = None,
-    *,
-    turned: bool = False,
-    missing: bool = False,
-    seed: int = 0,
-    time_limit: float | None = None,
-    callback: Callable[[Step], object] | None = None,
-    polish: bool = False,
-) -> Solution:
-    """The order of the strips, left to right. If some may be ``turned``, ``state`` says which: 1 is upside down.
-
-    If some may be ``missing``, a join is less sure where others have taken all better ones.
-    """
-    options = {"seed": seed, "time_limit": time_limit, "callback": callback, "polish": polish}
-    return reassemble_page(strips, weights, turned=turned, missing=missing, **options).solution
-
-
 def reassemble_page(
     strips: list[Strip],
     weights: StripCost | None = None,
@@ -84,7 +65,10 @@ def reassemble_page(
     callback: Callable[[Step], object] | None = None,
     polish: bool = False,
 ) -> Page:
-    """The same as a page, with the chances of its joins."""
+    """The strips of one page, left to right. If some may be ``turned``, ``solution.state`` says which: 1 is upside down.
+
+    If some may be ``missing``, a join is less sure where others have taken all better ones.
+    """
     with Watch(time_limit, callback) as watch:
         return _one_page(
             strips, torch.arange(len(strips)), weights, turned, watch, missing=missing, seed=seed, polish=polish
