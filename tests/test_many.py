@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from test_turned import texture
 from unshuffle.cli.common import build
-from unshuffle.cli.many import Job, put_one_together, puzzles_in
+from unshuffle.cli.many import PuzzleJob, put_one_together, puzzles_in
 from unshuffle.structure.layouts import Grid
 from unshuffle.tasks.jigsaw import cut
 
@@ -97,7 +97,7 @@ def test_in_processes_of_their_own(tmp_path: Path) -> None:
 
 def test_a_packed_puzzle_needs_no_common_disk(tmp_path: Path) -> None:
     tiles(tmp_path / "box" / "a", 0)
-    job = Job("a", tmp_path / "box" / "a", {"grid": "4x3", "seed": 0, "time_limit": None}).packed()
+    job = PuzzleJob("a", tmp_path / "box" / "a", {"grid": "4x3", "seed": 0, "time_limit": None}).packed()
     there = put_one_together(job)
     for file in (tmp_path / "box" / "a").iterdir():
         file.unlink()

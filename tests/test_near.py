@@ -17,9 +17,9 @@ import unshuffle as us
 from unshuffle.readers.tsplib import RULES, matrix_of
 from unshuffle.solve import kinds
 from unshuffle.solve.local_search import improve_tour
-from unshuffle.solve.near import ring as rings
+from unshuffle.solve.near import circuit as circuits
+from unshuffle.solve.near.circuit import Circuit
 from unshuffle.solve.near.links import among_points, shortest_links
-from unshuffle.solve.near.ring import Ring
 from unshuffle.solve.near.space import Space, nearest_points
 from unshuffle.tasks import tour as tours
 from unshuffle.watch import Watch
@@ -68,7 +68,7 @@ def test_a_path_follows_a_noisy_curve_that_the_shortest_one_folds(few):
     assert abs(kendalltau(found.order.argsort(), t).statistic) > 0.985
     space, tour = Space.of_points(points), None
     tour = shortest_links(1500, space.pairs(), among_points(points))
-    free = Ring.of_path(space, tour, np.random.default_rng(0))
+    free = Circuit.of_path(space, tour, np.random.default_rng(0))
     free.settle(Watch(), "")
     assert abs(kendalltau(np.argsort(free.way), t).statistic) < 0.9
     assert found.energy < 1.25 * free.length
@@ -100,12 +100,12 @@ def test_few_items_become_a_whole_matrix():
 
 @pytest.mark.parametrize("closed", [True, False])
 def test_search_in_stretches_counts_what_it_gains(monkeypatch, closed):
-    monkeypatch.setattr(rings, "STRETCH", 60)
+    monkeypatch.setattr(circuits, "STRETCH", 60)
     rng = np.random.default_rng(5)
     points = rng.random((500, 3))
     space = Space.of_points(points)
     start = rng.permutation(500)
-    ring = Ring(space, start, rng) if closed else Ring.of_path(space, start, rng)
+    ring = Circuit(space, start, rng) if closed else Circuit.of_path(space, start, rng)
     lengths = [ring.length]
     for step in (ring.settle, lambda *rest: ring.kick(3000, *rest)):
         step(Watch(), "")

@@ -23,7 +23,7 @@ COLUMNS = ("puzzle", "status", "grid", "tiles", "left out", "confidence", "in pl
 
 
 @dataclass(frozen=True)
-class Job:
+class PuzzleJob:
     """A puzzle and what was asked for. With its ``content``, the files by their names, it needs no common disk."""
 
     name: str
@@ -41,11 +41,11 @@ class Job:
             place.write_bytes(data)
         return folder / "input" / self.path.name
 
-    def packed(self) -> Job:
+    def packed(self) -> PuzzleJob:
         """The same with its content."""
         files = pictures_of(self.path) if self.path.is_dir() else [self.path]
         content = {str(file.relative_to(self.path.parent)): file.read_bytes() for file in files}
-        return Job(self.name, self.path, self.options, content)
+        return PuzzleJob(self.name, self.path, self.options, content)
 
 
 def pictures_of(folder: Path) -> list[Path]:
@@ -74,10 +74,10 @@ def put_many_together(
     options, out = options | {"seed": usual.seed, "time_limit": usual.time_limit}, usual.out
     asked = {name: value for name, value in options.items() if name != "time_limit"}
     results = {name: done for name, path in puzzles.items() if (done := done_before(path, out / name, asked))}
-    missing = [Job(name, path, options) for name, path in puzzles.items() if name not in results]
+    missing = [PuzzleJob(name, path, options) for name, path in puzzles.items() if name not in results]
     with shown(len(puzzles), len(results), usual.silent) as tell:
 
-        def told(job: Job, found: dict[str, bytes] | str | BaseException) -> None:
+        def told(job: PuzzleJob, found: dict[str, bytes] | str | BaseException) -> None:
             if isinstance(found, dict):
                 result = json.loads(found["result.json"]) | {"input": str(job.path), "options": asked}
                 write_together({out / job.name / name: data for name, data in found.items()} | {out / job.name / "result.json": json_text(result)})  # fmt: skip
@@ -104,7 +104,7 @@ def put_many_together(
 INTERRUPTED = "It was interrupted."
 
 
-def put_one_together(job: Job) -> dict[str, bytes] | str:
+def put_one_together(job: PuzzleJob) -> dict[str, bytes] | str:
     """The files that the command writes for one puzzle, or why there are none. In another process, or on another machine."""
     from .jigsaw import jigsaw
 

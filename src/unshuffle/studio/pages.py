@@ -47,7 +47,7 @@ class Upload:
 
 
 @dataclass
-class Page:
+class OpenPage:
     name: str
     folder: Path
     uploads: dict[str, Upload] = field(default_factory=dict)
@@ -88,13 +88,13 @@ class Pages:
     def __init__(self) -> None:
         tidy()
         self.root = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
-        self.pages: dict[str, Page] = {}
-        self.queue: list[tuple[Page, dict[str, Any]]] = []
+        self.pages: dict[str, OpenPage] = {}
+        self.queue: list[tuple[OpenPage, dict[str, Any]]] = []
         self._context = _processes()
 
     # --- coming and going --------------------------------------------------------------------------------------------
 
-    def of(self, name: str) -> Page:
+    def of(self, name: str) -> OpenPage:
         """The page of this name, new if it was not known."""
         if not re.fullmatch(r"[0-9a-f-]{8,40}", name):
             raise BadInput("A page is named by hexadecimal digits.")
@@ -102,11 +102,11 @@ class Pages:
             if len(self.pages) >= MOST_PAGES:
                 raise BadInput(f"There are {MOST_PAGES} pages open already; close one.")
             folder = Path(tempfile.mkdtemp(dir=self.root))
-            self.pages[name] = Page(name, folder)
+            self.pages[name] = OpenPage(name, folder)
             asyncio.get_running_loop().call_later(GRACE, self.drop_if_left, name)
         return self.pages[name]
 
-    async def events(self, page: Page) -> AsyncIterator[dict[str, Any] | None]:
+    async def events(self, page: OpenPage) -> AsyncIterator[dict[str, Any] | None]:
         """What happens, as it happens; None now and then, so that a connection that is gone is noticed."""
         page.listeners += 1
         try:
@@ -129,7 +129,7 @@ class Pages:
         if page is not None and page.listeners == 0:
             self.drop(page)
 
-    def drop(self, page: Page) -> None:
+    def drop(self, page: OpenPage) -> None:
         """The page went away: its job ends, its files are removed."""
         self.pages.pop(page.name, None)
         page.gone = True
@@ -146,7 +146,7 @@ class Pages:
 
     # --- uploads -----------------------------------------------------------------------------------------------------
 
-    def room(self, page: Page, called: str) -> tuple[str, Path, str]:
+    def room(self, page: OpenPage, called: str) -> tuple[str, Path, str]:
         """Number, place and ending of a new upload, under a name of our own."""
         ending = called.rsplit(".", 1)[-1].lower() if "." in called else ""
         if not any(ending in task.takes for task in TASKS.values()):
@@ -161,7 +161,7 @@ class Pages:
 
     # --- jobs --------------------------------------------------------------------------------------------------------
 
-    def start(self, page: Page, asked: dict[str, Any]) -> str:
+    def start(self, page: OpenPage, asked: dict[str, Any]) -> str:
         """A new job of this page instead of the one it has; runs when its turn comes."""
         job = self._checked(page, asked)
         self.queue = [(other, waiting) for other, waiting in self.queue if other is not page]
@@ -175,7 +175,7 @@ class Pages:
         self._tell_queue()
         return job["job"]
 
-    def _checked(self, page: Page, asked: dict[str, Any]) -> dict[str, Any]:
+    def _checked(self, page: OpenPage, asked: dict[str, Any]) -> dict[str, Any]:
         name = asked.get("task")
         if name not in TASKS:
             raise BadInput("There is no such page.")
@@ -198,7 +198,7 @@ class Pages:
             return told | {"example": asked["example"]}
         return told | self._files(page, name, asked.get("files"), root)
 
-    def _files(self, page: Page, name: str, given: Any, root: Path) -> dict[str, Any]:
+    def _files(self, page: OpenPage, name: str, given: Any, root: Path) -> dict[str, Any]:
         task = TASKS[name]
         if not isinstance(given, list) or not all(isinstance(one, str) and one in page.uploads for one in given):
             raise BadInput("These files were not uploaded.")
@@ -223,7 +223,7 @@ class Pages:
             (root / "names.txt").write_text("".join(rows))
         return {"files": places, "called": called}
 
-    def say(self, page: Page, job: str, what: dict[str, Any]) -> None:
+    def say(self, page: OpenPage, job: str, what: dict[str, Any]) -> None:
         if page.job != job:
             raise BadInput("This job is over.")
         match what.get("say"):
@@ -240,7 +240,7 @@ class Pages:
             case _:
                 raise BadInput("A job can be told to stop, to pause, to go on, or of new points.")
 
-    def _insist(self, page: Page, job: dict[str, Any]) -> None:
+    def _insist(self, page: OpenPage, job: dict[str, Any]) -> None:
         """A process that cannot be interrupted where it is (reading a table of a million rows) is ended for the sake of the new job."""
         if page.running and page.job == job["job"] and not page.begun:
             self._end_process(page)
@@ -248,7 +248,7 @@ class Pages:
             self._new_process(page)
             page.say(job)
 
-    def _end_if_silent(self, page: Page, job: str) -> None:
+    def _end_if_silent(self, page: OpenPage, job: str) -> None:
         if not page.running or page.job != job:
             return
         loop = asyncio.get_running_loop()
@@ -276,7 +276,7 @@ class Pages:
 
     # --- the process of a page ---------------------------------------------------------------------------------------
 
-    def _new_process(self, page: Page) -> None:
+    def _new_process(self, page: OpenPage) -> None:
         from .child import work
 
         page.pipe, other = self._context.Pipe()
@@ -287,7 +287,7 @@ class Pages:
         loop = asyncio.get_running_loop()
         threading.Thread(target=self._listen, args=(page, page.pipe, loop), daemon=True).start()
 
-    def _listen(self, page: Page, pipe: Connection, loop: asyncio.AbstractEventLoop) -> None:
+    def _listen(self, page: OpenPage, pipe: Connection, loop: asyncio.AbstractEventLoop) -> None:
         """In a thread: from the pipe to the page."""
         with contextlib.suppress(RuntimeError):  # the loop is closed
             while True:
@@ -298,7 +298,7 @@ class Pages:
                     return
                 loop.call_soon_threadsafe(self._heard, page, event)
 
-    def _heard(self, page: Page, event: dict[str, Any]) -> None:
+    def _heard(self, page: OpenPage, event: dict[str, Any]) -> None:
         if event["job"] != page.job:  # of a job that was replaced
             return
         page.heard, page.begun = asyncio.get_running_loop().time(), True
@@ -307,7 +307,7 @@ class Pages:
             page.running = False
             self._next()
 
-    def _gone(self, page: Page, pipe: Connection) -> None:
+    def _gone(self, page: OpenPage, pipe: Connection) -> None:
         """The process ended by itself: out of memory, most likely."""
         if page.pipe is pipe:
             if page.running:
@@ -316,7 +316,7 @@ class Pages:
             self._end_process(page)
             self._next()
 
-    def _end_process(self, page: Page) -> None:
+    def _end_process(self, page: OpenPage) -> None:
         process, pipe = page.process, page.pipe
         page.process = page.pipe = None
         page.running = False

@@ -25,7 +25,7 @@ from starlette.routing import Route
 from ..errors import BadInput
 from .explain import explained
 from .guard import Guard
-from .pages import MOST_BYTES, Page, Pages, Upload
+from .pages import MOST_BYTES, OpenPage, Pages, Upload
 from .tasks import PICTURES, TASKS
 
 ADDRESS = "127.0.0.1"
@@ -64,10 +64,10 @@ class Studio:
     def __init__(self) -> None:
         self.pages = Pages()
 
-    def page(self, request: Request) -> Page:
+    def page(self, request: Request) -> OpenPage:
         return self.pages.of(request.path_params["page"])
 
-    def known(self, request: Request) -> Page:
+    def known(self, request: Request) -> OpenPage:
         """A page that is there; asking for results does not make one."""
         found = self.pages.pages.get(request.path_params["page"])
         if found is None:

@@ -18,9 +18,9 @@ from ...watch import Watch
 from ..confidence import shared_links
 from ..request import Request
 from ..solution import Polished, Solution
+from .circuit import Circuit
 from .course import graph_of, landmark_coordinates, span_of
 from .links import among_points, shortest_links
-from .ring import Ring
 from .space import Large, Space
 from .sure import confidence_of
 
@@ -57,14 +57,14 @@ def solve_near(layout: Path | Cycle, given: Large, request: Request) -> Solution
         order = torch.arange(layout.n)
         length = space.length(order.numpy(), isinstance(layout, Cycle))
         return Solution(order, length, _hard(order), torch.zeros(layout.n), torch.tensor([length]))
-    found: list[Ring] = []
+    found: list[Circuit] = []
     seeds = torch.randint(2**40, (runs or 1,), generator=request.generator).tolist()
     for number, seed in enumerate(seeds):
         name = f"run {number + 1} of {len(seeds)}, " if len(seeds) > 1 else ""
         found.append(_Search(space, np.random.default_rng(seed), watch, name).solve(isinstance(layout, Cycle)))
         if watch.stopped:
             break
-    ways = np.stack([ring.way for ring in found])
+    ways = np.stack([circuit.way for circuit in found])
     lengths = torch.tensor([space.length(way, found[0].closed) for way in ways], dtype=torch.float64)
     best = int(lengths.argmin())
     order = torch.from_numpy(ways[best])
@@ -94,11 +94,11 @@ def _other_tours(space: Space, rng: np.random.Generator, watch: Watch) -> list[I
     for number in range(OTHERS):
         shaken = cost * (1 + SHAKE * rng.uniform(-1, 1, len(cost)))
         points = space.costs.points if space.costs.points.shape[1] else np.arange(space.n, dtype=float)[:, None]
-        ring = Ring(space, shortest_links(space.n, (one, other, shaken), among_points(points)), rng)
+        circuit = Circuit(space, shortest_links(space.n, (one, other, shaken), among_points(points)), rng)
         stage = f"other tours, {number + 1} of {OTHERS}"
-        ring.settle(watch, stage)
-        ring.kick(FEWEST_KICKS * space.n, watch, stage)
-        found.append(ring.way)
+        circuit.settle(watch, stage)
+        circuit.kick(FEWEST_KICKS * space.n, watch, stage)
+        found.append(circuit.way)
         if watch.stopped:
             break
     return found
@@ -123,7 +123,7 @@ class _Search:
     watch: Watch
     name: str
 
-    def solve(self, closed: bool) -> Ring:
+    def solve(self, closed: bool) -> Circuit:
         points = self.space.costs.points
         if not points.shape[1]:
             points = self._laid_out()
@@ -131,10 +131,10 @@ class _Search:
         tour = shortest_links(self.space.n, self.space.pairs(), among_points(points))
         if not closed:
             return self._path(tour)
-        ring = Ring(self.space, tour, self.rng)
-        ring.settle(self.watch, f"{self.name}local search")
-        ring.kick(KICKS * self.space.n, self.watch, f"{self.name}kicks")
-        return ring
+        circuit = Circuit(self.space, tour, self.rng)
+        circuit.settle(self.watch, f"{self.name}local search")
+        circuit.kick(KICKS * self.space.n, self.watch, f"{self.name}kicks")
+        return circuit
 
     def _laid_out(self) -> Float[np.ndarray, "n axes"]:
         """Coordinates of the items of a sparse graph; if time is over, one: the order that they came in."""
@@ -142,17 +142,17 @@ class _Search:
         axes = landmark_coordinates(graph, self.watch, AXES)
         return np.arange(self.space.n, dtype=float)[:, None] if axes is None else np.ascontiguousarray(axes.T)
 
-    def _path(self, tour: Int[np.ndarray, "n"]) -> Ring:
+    def _path(self, tour: Int[np.ndarray, "n"]) -> Circuit:
         """Along the data, or anywhere if that is much shorter."""
         links = self.space.between(tour, np.roll(tour, -1))
-        free = Ring.of_path(self.space, np.roll(tour, -int(links.argmax()) - 1), self.rng)
+        free = Circuit.of_path(self.space, np.roll(tour, -int(links.argmax()) - 1), self.rng)
         free.settle(self.watch, f"{self.name}local search")
         along = None if self.watch.stopped else landmark_coordinates(graph_of(self.space, tour), self.watch)
         if along is None:
             return free
         order = np.argsort(along[0], kind="stable")
         window = max(10, round(THICKNESS * span_of(self.space, order)))
-        course = Ring.of_path(self.space, order, self.rng, window)
+        course = Circuit.of_path(self.space, order, self.rng, window)
         course.settle(self.watch, f"{self.name}along the data")
         best, kicks = (course, FEW_KICKS) if course.length <= DETOUR * free.length else (free, KICKS)
         best.kick(kicks * self.space.n, self.watch, f"{self.name}kicks")

@@ -19,7 +19,7 @@ LOOK = 50_000 if have_numba else 400  # items looked at between two looks at the
 KICKS = 10_000 if have_numba else 20  # the same
 
 
-class Ring:
+class Circuit:
     """A closed tour; one with nobody (item n) in it is a path, cut open there."""
 
     def __init__(
@@ -36,7 +36,7 @@ class Ring:
     @classmethod
     def of_path(
         cls, space: Space, order: Int[np.ndarray, "n"], rng: np.random.Generator, window: int | None = None
-    ) -> Ring:
+    ) -> Circuit:
         return cls(space, np.r_[order, space.n], rng, window)
 
     @property
