@@ -36,7 +36,7 @@ KINDS = ["fits", "reject", "keep", "reject and keep"]
 
 def options(kind: str, items: Tensor, positions: Tensor, m: int, n: int) -> dict[str, Any]:
     asked: dict[str, Any] = {"reject": (items, positions)} if "reject" in kind else {}
-    return asked | ({"keep": min(m, n) // 2} if "keep" in kind else {})
+    return asked | ({"keep": max(1, min(m, n) // 2)} if "keep" in kind else {})
 
 
 def both(scores: Tensor, kind: str, iterations: int, spread: float = 1.0) -> dict[str, tuple[Tensor, Tensor]]:
@@ -60,7 +60,11 @@ def both(scores: Tensor, kind: str, iterations: int, spread: float = 1.0) -> dic
 
 
 def worst(found: dict[str, tuple[Tensor, Tensor]]) -> float:
-    return max(float((a.double() - b).abs().max() / b.abs().max().clamp_min(1)) for a, b in found.values())
+    """None is the gradient of a price that nobody pays: all are placed."""
+    deviations = ((0 if a is None else a.double()) - b for a, b in found.values())
+    return max(
+        float(d.abs().max() / b.abs().max().clamp_min(1)) for d, (_, b) in zip(deviations, found.values(), strict=True)
+    )
 
 
 @pytest.fixture(params=["kernel", "torch"] if have_numba else ["torch"])
@@ -77,6 +81,43 @@ def test_values_and_all_gradients_are_those_of_the_padded_problem(shape, kind, d
     found = both(3 * torch.randn(shape, dtype=torch.float32).to(dtype), kind, 10)
     assert found["P"][0].shape == shape
     assert worst(found) < (1e-5 if dtype == torch.float32 else 1e-9)
+
+
+@pytest.mark.skipif(not have_numba, reason="the kernel with a border")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(3, 24, 24), (2, 9, 40), (2, 2, 12, 3), (12, 260), (66, 20)])
+def test_easy_scores_are_never_padded(shape, kind, monkeypatch):
+    monkeypatch.setattr(engine, "perturbed_sinkhorn", None)
+    scores = torch.randn(shape).requires_grad_()
+    found = both(
+        scores.detach().transpose(-1, -2).contiguous().transpose(-1, -2), kind, 10
+    )  # and need not be contiguous
+    assert worst(found) < 1e-5
+    asked = options(kind, torch.zeros(shape[-2]), torch.zeros(shape[-1]), *shape[-2:])
+    assert us.sinkhorn(scores, **asked).is_contiguous()
+
+
+def test_prices_may_be_for_each_matrix_or_shared():
+    scores, exact = torch.randn(2, 3, 21, 24), []
+    for shapes in (((3, 21), (2, 1, 24)), ((2, 3, 21), (24,)), ((), ())):
+        left_out, empty = (torch.randn(shape, requires_grad=True) for shape in shapes)
+        exact = [price.detach().double().requires_grad_() for price in (left_out, empty)]
+        given = [price.expand(2, 3, k) for price, k in zip(exact, (21, 24), strict=True)]
+        P, Q = us.sinkhorn(scores, reject=(left_out, empty)), defined(scores.double(), *given, 10)
+        weights = torch.randn(P.shape)
+        (P * weights).sum().backward()
+        (Q * weights).sum().backward()
+        for ours, theirs in zip((left_out, empty), exact, strict=True):
+            assert (ours.grad - theirs.grad).abs().max() < 1e-5 * theirs.grad.abs().max().clamp_min(1)
+
+
+def test_to_keep_nothing_is_to_place_nothing():
+    scores = torch.randn(2, 4, 6).requires_grad_()
+    soft = us.sinkhorn(scores, keep=0)
+    assert soft.count_nonzero() == 0
+    assert us.gumbel_sinkhorn(scores, samples=3, keep=0).shape == (3, 2, 4, 6)
+    assert us.gumbel_sinkhorn(scores, samples=3, keep=0).count_nonzero() == 0
+    assert torch.autograd.grad(soft.sum(), scores)[0].count_nonzero() == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)

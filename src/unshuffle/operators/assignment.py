@@ -37,7 +37,10 @@ def assign(
     """
     rectangle(widened(scores))
     open_scores = masked(widened(scores.detach()), allowed)
-    gain = open_scores if reject is None else open_scores - sum(prices(reject, open_scores))
+    gain = open_scores
+    if reject is not None:
+        left_out, empty = prices(reject, open_scores)
+        gain = gain - (left_out.unsqueeze(-1) + empty.unsqueeze(-2))
     return _orders(gain, reject is not None, None if keep is None else kept(keep, scores))
 
 

@@ -15,7 +15,7 @@ from ._sinkhorn.block import WHOLE
 from ._sinkhorn.engine import perturbed_sinkhorn
 from ._sinkhorn.noise import SILENT, Noise, new_key
 from .assignment import masked
-from .partial import Padded, Reject
+from .partial import Padded, Reject, nobody
 from .permutation import rectangle
 from .precision import in_full_precision
 
@@ -52,7 +52,9 @@ def gumbel_sinkhorn(
     soft, padded = soft_square(
         scores, beta, samples, local, iterations, generator, noise, allowed, share, reject=reject, keep=keep
     )
-    return soft if padded is None else padded.real(soft)
+    if padded is None:
+        return soft
+    return nobody(scores, samples) if keep == 0 else padded.real(soft)
 
 
 def soft_square(
@@ -79,7 +81,7 @@ def soft_square(
     scores = masked(scores, allowed)
     if padded is not None:
         scores, allowed = padded.scores(scores, reject), padded.mask(allowed)
-    block = WHOLE if padded is None else padded.block
+    block = WHOLE if padded is None else padded.border.block
     if local is not None:
         function("local", local, "us.LocalTemperature()")
         if padded is not None and not getattr(local, "partial", True):

@@ -11,6 +11,7 @@ max(m, n) + 1 at most, where the definition has m + n.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -20,7 +21,7 @@ from torch import Tensor
 
 from ..compute.transforms import symbolic
 from ..errors import BadInput, shown, whole
-from ._sinkhorn.block import Block
+from ._sinkhorn.block import Border
 
 Price: TypeAlias = float | Float[Tensor, "..."]
 Reject: TypeAlias = Price | tuple[Price, Price]
@@ -43,33 +44,35 @@ class LeftOut(NamedTuple):
         """The prices of every so many matrices of a batch, if that is flattened."""
         if self.reject is None:
             return self
-        items, positions = prices(self.reject, scores.detach())
-        items, positions = items.squeeze(-1).detach(), positions.squeeze(-2).detach()
-        batch, (m, n) = scores.shape[:-2], scores.shape[-2:]
-        chosen = (p.expand(*batch, k).reshape(-1, k)[::step] for p, k in ((items, m), (positions, n)))
+        batch, each = scores.shape[:-2], prices(self.reject, scores.detach())
+        chosen = (price.detach().expand(*batch, -1).reshape(-1, price.shape[-1])[::step] for price in each)
         return LeftOut(tuple(chosen), self.keep)  # pyright: ignore
 
 
 NOBODY = LeftOut()
 
 
-def prices(reject: Reject, scores: Tensor) -> tuple[Float[Tensor, "*batch m 1"], Float[Tensor, "*batch 1 n"]]:
-    """What an item left out scores (..., m, 1), and a position left empty (..., 1, n).
+def prices(reject: Reject | None, scores: Tensor) -> tuple[Float[Tensor, "*batch m"], Float[Tensor, "*batch n"]]:
+    """What each item scores when it is left out, and each position when it stays empty; nothing, if there are no prices.
 
     ``reject`` is a number for both, a tensor (..., m) for the items (positions then score 0), or a pair of these.
     """
     m, n = scores.shape[-2:]
+    if reject is None:
+        return scores.new_zeros(m), scores.new_zeros(n)
     if isinstance(reject, (tuple, list)):
         if len(reject) != 2:
             raise BadInput(f"reject must be one price or a pair (items, positions), but {len(reject)} came.")
         items, positions = reject
     else:
         items, positions = reject, 0.0 if isinstance(reject, Tensor) and reject.ndim else reject
-    return _price(items, m, "item", scores).unsqueeze(-1), _price(positions, n, "position", scores).unsqueeze(-2)
+    return _price(items, m, "item", scores), _price(positions, n, "position", scores)
 
 
 def _price(price: Price, count: int, who: str, scores: Tensor) -> Tensor:
     """One per item or position, (..., count)."""
+    if isinstance(price, float) and math.isfinite(price):
+        return scores.new_full((count,), price)
     try:
         price = torch.as_tensor(price, dtype=scores.dtype, device=scores.device)
     except (TypeError, ValueError, RuntimeError):
@@ -92,6 +95,12 @@ def kept(keep: int, scores: Tensor) -> int:
     if whole("keep", keep, 0) > min(m, n):
         raise BadInput(f"keep={keep} placements are impossible: there are {m} items and {n} positions.")
     return keep
+
+
+def nobody(scores: Tensor, samples: int | None = None) -> Tensor:
+    """What ``keep=0`` leaves: no placement at all, which the padded problem comes to only after many iterations."""
+    scores = scores if samples is None else scores.expand(samples, *scores.shape)
+    return scores.masked_fill(torch.ones_like(scores, dtype=torch.bool), 0.0)  # with a gradient, of zeros
 
 
 @dataclass(frozen=True)
@@ -119,8 +128,10 @@ class Padded:
         return cls(m, n, max(m, n) + (alike > 0), max(alike, 1), reject is not None, keep is None)
 
     @property
-    def block(self) -> Block:
-        return Block(self.items, self.positions, self.alike)
+    def border(self) -> Border:
+        everyone = self.size - 1 + self.alike
+        alike = (everyone - self.items, everyone - self.positions)
+        return Border(self.items, self.positions, self.size, alike, 0.0 if self.meet else -math.inf)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -129,18 +140,7 @@ class Padded:
 
     def scores(self, scores: Tensor, reject: Reject | None) -> Float[Tensor, "*batch size size"]:
         """Scores with dummies; gradients reach the prices."""
-        rows, columns = self.size - self.items, self.size - self.positions
-        left_out, empty = (scores.new_zeros(()),) * 2 if reject is None else prices(reject, scores)
-        batch = scores.shape[:-2]
-        if columns:
-            scores = torch.cat([scores, left_out.expand(*batch, self.items, columns)], -1)
-        if not rows:
-            return scores
-        bottom = empty.expand(*batch, rows, self.positions)
-        if columns:
-            corner = scores.new_full((), 0.0 if self.meet else -torch.inf).expand(*batch, rows, columns)
-            bottom = torch.cat([bottom, corner], -1)
-        return torch.cat([scores, bottom], -2)
+        return self.border.around(scores, *prices(reject, scores))
 
     def field(self, beta: Tensor) -> Tensor:
         """A beta for every entry of the square from one of this shape, whose last row and column serve all dummies; one for all as it is."""

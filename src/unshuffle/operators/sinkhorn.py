@@ -6,9 +6,9 @@ from torch import Tensor
 
 from ..errors import number, whole
 from ..shapes import Mask, Scores, SoftPermutation
-from ._sinkhorn.engine import perturbed_sinkhorn
+from ._sinkhorn.engine import bordered_sinkhorn, perturbed_sinkhorn
 from .assignment import masked
-from .partial import LeftOut, Padded, Reject
+from .partial import LeftOut, Padded, Reject, nobody, prices
 from .permutation import rectangle
 from .precision import in_full_precision
 
@@ -45,8 +45,9 @@ def sinkhorn(
     scores, padded = masked(scores, allowed), Padded.of(scores, reject, keep)
     if padded is None:
         return perturbed_sinkhorn(scores, iterations=iterations, tolerance=tolerance)
-    square = padded.scores(scores, reject)
-    return padded.real(perturbed_sinkhorn(square, iterations=iterations, tolerance=tolerance, block=padded.block))
+    if keep == 0:
+        return nobody(scores)
+    return bordered_sinkhorn(scores, *prices(reject, scores), padded.border, iterations=iterations, tolerance=tolerance)
 
 
 def with_left_out(
@@ -57,5 +58,5 @@ def with_left_out(
     if padded is None:
         return sinkhorn(scores, iterations, allowed), allowed
     square = padded.scores(masked(scores, allowed), left_out.reject)
-    soft = perturbed_sinkhorn(square, iterations=iterations, block=padded.block)
+    soft = perturbed_sinkhorn(square, iterations=iterations, block=padded.border.block)
     return padded.with_left_out(soft), padded.mask(allowed)

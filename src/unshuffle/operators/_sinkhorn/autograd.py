@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ...errors import BadInput
-from . import kernel
-from .block import Block
+from . import bordered, kernel
+from .block import Block, Border
 from .checks import check_feasible, check_finite
-from .in_torch import Perturb, second_order
+from .in_torch import Perturb, plain_sinkhorn, second_order
 from .logits import Problem
 from .noise import Noise
 
@@ -71,3 +72,53 @@ def _differentiable(
     with torch.enable_grad():
         logits = scores.expand(grad.shape) if beta is None else Perturb.apply(scores, beta, grad.shape, noise, block)
     return second_order([scores, beta], logits, iterations, grad, used, block.alike)
+
+
+class BorderedSinkhorn(torch.autograd.Function):
+    """The real part of P (*batch, m, n) of scores and prices (..., m) and (..., n); raises `kernel.Unusable` for what is no easy problem."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, left_out: Tensor, empty: Tensor, asked: tuple[Border, int]) -> Tensor:
+        border, iterations = asked
+        m, n = scores.shape[-2:]
+        flat = scores.detach().contiguous().numpy().reshape(-1, m * n)
+        prices = _each(left_out, scores.shape[:-2]), _each(empty, scores.shape[:-2])
+        ctx.given = bordered.Given(flat, *prices, flat.dtype.type(border.corner), border.alike)
+        P, ctx.kept = kernel.forward_bordered(ctx.given, m, iterations, border.placed > 0)
+        soft = torch.from_numpy(P.reshape(scores.shape))
+        ctx.asked = asked
+        ctx.save_for_backward(scores, left_out, empty, soft)
+        return soft
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        scores, *prices, soft = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return *_differentiable_part(scores, *prices, grads[0], *ctx.asked), None  # pyright: ignore[reportCallIssue]
+        P, G = (x.detach().contiguous().numpy().reshape(-1, *soft.shape[-2:]) for x in (soft, grads[0]))
+        back = kernel.backward_bordered(ctx.given, P, G, ctx.kept)
+        to_scores = torch.from_numpy(back.scores.reshape(soft.shape))
+        to_prices = (
+            torch.from_numpy(found.reshape(*soft.shape[:-2], -1)).sum_to_size(price.shape) if wanted else None
+            for found, price, wanted in zip(back[1:], prices, ctx.needs_input_grad[1:3], strict=True)
+        )
+        return to_scores, *to_prices, None
+
+
+def _each(price: Tensor, batch: torch.Size) -> np.ndarray:
+    """(1 or batch, count)."""
+    own = price.detach() if price.ndim == 1 else price.detach().expand(*batch, price.shape[-1])
+    return own.contiguous().numpy().reshape(-1, price.shape[-1])
+
+
+def _differentiable_part(
+    scores: Tensor, left_out: Tensor, empty: Tensor, grad: Tensor, border: Border, iterations: int
+) -> tuple[Tensor | None, ...]:
+    """As `_differentiable`, around the real part."""
+    inputs = (scores, left_out, empty)
+    with torch.enable_grad():
+        square = plain_sinkhorn(border.around(*inputs), iterations, alike=border.block.alike)
+        again = square[..., : border.items, : border.positions]
+    wanted = [x for x in inputs if x.requires_grad]
+    found = iter(torch.autograd.grad(again, wanted, grad, create_graph=True, allow_unused=True))
+    return tuple(next(found) if x.requires_grad else None for x in inputs)

@@ -10,14 +10,15 @@ from torch import Tensor
 from ...compute.jit import have_numba
 from ...compute.transforms import in_transform, symbolic, transformed_in_graph
 from ..backends import choose, chosen_at_run
-from .block import WHOLE, Block
+from .block import WHOLE, Block, Border
 from .checks import check_feasible, check_finite
 from .in_torch import Perturb, TorchSinkhorn, perturbed, plain_sinkhorn
 from .noise import SILENT, Noise
 from .on_gpu import through_gpu_operation
 
 if TYPE_CHECKING or have_numba:
-    from .autograd import KernelSinkhorn
+    from .autograd import BorderedSinkhorn, KernelSinkhorn
+    from .kernel import Unusable
     from .operation import through_operation
 
 
@@ -51,6 +52,21 @@ def perturbed_sinkhorn(
     if backend == "triton" and tolerance is None:  # to stop by a tolerance, the host has to look
         return _through_triton(scores, beta, samples, noise, iterations, block)
     return _through_torch_checked(*asked)
+
+
+def bordered_sinkhorn(
+    scores: Tensor, left_out: Tensor, empty: Tensor, border: Border, *, iterations: int, tolerance: float | None
+) -> Tensor:
+    """The real part of Sinkhorn(scores with dummies around them): by its own kernel where that can, and else as a square."""
+    symbols = symbolic(scores, left_out, empty)
+    if not symbols and tolerance is None and choose(scores.device, scores.dtype, border.size)[0] == "numba":
+        try:
+            return BorderedSinkhorn.apply(scores, left_out, empty, (border, iterations))  # pyright: ignore[reportReturnType]
+        except Unusable:
+            pass  # as a square, which can take any scores, or says what is wrong with them
+    square = border.around(scores, left_out, empty)
+    soft = perturbed_sinkhorn(square, iterations=iterations, tolerance=tolerance, block=border.block)
+    return soft[..., : border.items, : border.positions]
 
 
 def _through_triton(

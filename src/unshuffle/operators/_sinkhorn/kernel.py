@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...compute.memory import empty_array
 from ...compute.threads import in_chunks
-from . import one_by_one, packed
+from . import bordered, one_by_one, packed
 from .block import WHOLE, Block
 from .lanes import WIDTH
 from .logits import Gradients, Problem
@@ -26,6 +26,7 @@ LIMITS = {
     torch.float32: np.exp(np.array([-70.0, 60.0, 70.0])).astype(np.float32),
     torch.float64: np.exp(np.array([-600.0, 300.0, 600.0])),
 }
+TORCH = {np.dtype(np.float32): torch.float32, np.dtype(np.float64): torch.float64}
 SMALL = range(3, 21)  # for these sizes eight matrices share the vector registers
 
 
@@ -89,6 +90,37 @@ def backward(
     if by_field:
         return to_scores, torch.from_numpy(outs.field.sum(0)).reshape(scores.shape).sum_to_size(beta.shape)
     return to_scores, torch.from_numpy(outs.beta.sum(0)).reshape(*scores.shape[:-2], 1, 1).sum_to_size(beta.shape)
+
+
+def forward_bordered(given: bordered.Given, m: int, iterations: int, counted: bool) -> tuple[np.ndarray, bordered.Kept]:
+    """The real part of P (batch, m, n), and what is kept; ``counted``: as many placements are wanted as a mask may not let be made."""
+    batch, n, dtype = len(given.scores), given.empty.shape[1], given.scores.dtype
+    P = empty_array((batch, m, n), TORCH[dtype])
+    kept = bordered.Kept(
+        column=np.empty((batch, m), dtype),
+        row=np.empty((batch, n), dtype),
+        corner=np.empty(batch, dtype),
+        u=np.empty((batch, iterations, m), dtype),
+        v=np.empty((batch, iterations, n), dtype),
+        ends=np.empty((batch, iterations, 2), dtype),
+        flags=np.zeros(2, np.bool_),
+    )
+    limits, work = LIMITS[TORCH[dtype]], P.size * (10.0 + 2 * iterations)
+    in_chunks(lambda low, high: bordered.forward(given, P, kept, limits, low, high), batch, work)
+    if kept.flags[1] or (counted and kept.flags[0]):
+        raise Unusable
+    return P, kept
+
+
+def backward_bordered(given: bordered.Given, P: np.ndarray, G: np.ndarray, kept: bordered.Kept) -> bordered.Back:
+    """The gradients by scores and prices, for G = dloss/dP."""
+    batch, m, n = P.shape
+    back = bordered.Back(
+        empty_array(P.shape, TORCH[P.dtype]), np.empty((batch, m), P.dtype), np.empty((batch, n), P.dtype)
+    )
+    work = P.size * (10.0 + 4 * kept.u.shape[1])
+    in_chunks(lambda low, high: bordered.backward(given, P, G, kept, back, low, high), batch, work)
+    return back
 
 
 def is_field(beta: Tensor | None) -> bool:

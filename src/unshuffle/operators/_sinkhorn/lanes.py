@@ -206,6 +206,28 @@ def sweep_four(typing, K, row, v, totals, u, sums, n, fresh):
 
 
 @intrinsic
+def sweep_four_beside(typing, K, row, v, beside, totals, u, sums, n, fresh):
+    """`sweep_four` with something beside K: totals = K v + beside."""
+
+    def generate(context, builder, signature, arguments):
+        emit = Emit(context, builder, K.dtype)
+        first, n_ = arguments[1], arguments[7]
+        other, more, out_totals, out, to = (emit.data(v, arguments[k]) for k in (2, 3, 4, 5, 6))
+
+        def weigh(found):
+            found = emit.add(found, emit.load(more, first, found.type))
+            emit.store(found, out_totals, first)
+            w = builder.fdiv(ir.Constant(found.type, [1.0] * 4), found, flags=FLAGS)
+            emit.store(w, out, first)
+            return w
+
+        _four_rows(emit, emit.rows(K, arguments[0], first, n_), n_, other, to, weigh, first, arguments[8])
+        return context.get_dummy_value()
+
+    return types.void(K, row, v, beside, totals, u, sums, n, fresh), generate
+
+
+@intrinsic
 def pull_four(typing, P, row, s, a, f, r, sums, n, fresh):
     """For rows row..row+3: r = -a (f + a (P s)); and sums += P^T r with those from ``fresh`` on."""
 
@@ -230,7 +252,7 @@ def pull_four(typing, P, row, s, a, f, r, sums, n, fresh):
 def _rank_rows(
     emit: Emit, start: Any, kind: Any, sums: list[Any], first: Any, width: Any, factors: Any, steps: Any
 ) -> None:
-    """sums += sum_t a_t s_t^T + r_t c_t^T, for four rows from ``first`` and a chunk of columns; factors: a, s, r, c, (T, n) each."""
+    """sums += sum_t a_t s_t^T + r_t c_t^T, for four rows from ``first`` and a chunk of columns; factors: a, s, r, c, (T, width) each."""
     builder, (a, s, r, c) = emit.builder, factors
     with cgutils.for_range(builder, steps, intp=emit.index) as loop:
         line = builder.mul(loop.index, width)
@@ -244,12 +266,12 @@ def _rank_rows(
 
 
 @intrinsic
-def four_gradient_rows(typing, D, P, G, row, a, s, r, c, iterations, n):
-    """Rows row..row+3 of D = P (G + sum_t a_t s_t^T + r_t c_t^T); a, s, r, c are (T, n)."""
+def four_gradient_rows(typing, D, P, G, row, a, s, r, c, iterations, n, stride):
+    """Rows row..row+3 of D = P (G + sum_t a_t s_t^T + r_t c_t^T); D, P, G have n columns, a, s, r, c are (T, stride)."""
 
     def generate(context, builder, signature, arguments):
         emit = Emit(context, builder, P.dtype)
-        first, steps, width = arguments[3], arguments[8], arguments[9]
+        first, steps, width, line = arguments[3], *arguments[8:11]
         out, soft, grad = (
             emit.rows(kind, value, first, width) for kind, value in zip((D, P, G), arguments[:3], strict=True)
         )
@@ -259,14 +281,14 @@ def four_gradient_rows(typing, D, P, G, row, a, s, r, c, iterations, n):
             sums = [emit.zero(kind) for _ in out]
             for total, data in zip(sums, grad, strict=True):
                 builder.store(emit.load(data, start, kind), total)
-            _rank_rows(emit, start, kind, sums, first, width, factors, steps)
+            _rank_rows(emit, start, kind, sums, first, line, factors, steps)
             for total, data, target in zip(sums, soft, out, strict=True):
                 emit.store(builder.fmul(builder.load(total), emit.load(data, start, kind), flags=FLAGS), target, start)
 
         emit.chunks(width, body)
         return context.get_dummy_value()
 
-    return types.void(D, P, G, row, a, s, r, c, iterations, n), generate
+    return types.void(D, P, G, row, a, s, r, c, iterations, n, stride), generate
 
 
 @intrinsic

@@ -21,49 +21,58 @@ LINE = 64  # bytes
 
 
 @njit
-def new_lines(n, like):
-    """Room for K and K^T, (2, n, a whole number of 16); nothing, (0, n, 16), where one of them is done otherwise."""
+def new_lines(m, n, like):
+    """Room for K (m x n) and K^T, in rows of whole numbers of 16; no rows, where one of them is done otherwise."""
+    if min(m, n) < SIZES[0] or max(m, n) > SIZES[1]:
+        return _even_lines(0, n, like), _even_lines(0, m, like)
+    return _even_lines(m, n, like), _even_lines(n, m, like)
+
+
+@njit
+def _even_lines(count, n, like):
     width = (n + 15) // 16 * 16
-    if n < SIZES[0] or n > SIZES[1]:
-        return np.empty((0, n, width), like.dtype)
-    flat = np.zeros(2 * n * width + LINE // like.itemsize, like.dtype)
+    flat = np.zeros(count * width + LINE // like.itemsize, like.dtype)
     first = (-flat.ctypes.data % LINE) // like.itemsize
-    return flat[first : first + 2 * n * width].reshape(2, n, width)
+    return flat[first : first + count * width].reshape(count, width)
 
 
 @intrinsic
-def _lay_out(typing, K, lines, n, width):
+def _lay_out(typing, K, across, down, m, n, width, height):
     def generate(context, builder, signature, arguments):
         emit, b = Emit(context, builder, K.dtype), builder
-        source, target, n_, width_ = emit.data(K, arguments[0]), emit.data(lines, arguments[1]), *arguments[2:]
-        eight, last = emit.number(WIDTH), b.sub(n_, emit.number(WIDTH))
-        turned = b.gep(target, [b.mul(n_, width_)])
+        source, target, turned = (
+            emit.data(kind, value) for kind, value in zip((K, across, down), arguments[:3], strict=True)
+        )
+        m_, n_, width_, height_ = arguments[3:]
+        eight = emit.number(WIDTH)
 
-        def within(start):
+        def within(start, size):
+            last = b.sub(size, eight)
             return b.select(b.icmp_signed("<", start, last), start, last)  # the last block may overlap
 
         def place(i, k, j, stride):
             return b.add(b.mul(b.add(i, emit.number(k)), stride), j)
 
-        with cgutils.for_range_slice(b, emit.number(0), n_, eight, emit.index) as (top, _):
-            i = within(top)
+        with cgutils.for_range_slice(b, emit.number(0), m_, eight, emit.index) as (top, _):
+            i = within(top, m_)
             with cgutils.for_range_slice(b, emit.number(0), n_, eight, emit.index) as (left, _):
-                j = within(left)
+                j = within(left, n_)
                 rows = [emit.load(source, place(i, k, j, n_), emit.vector) for k in range(WIDTH)]
                 for k, row in enumerate(rows):
                     emit.store(row, target, place(i, k, j, width_))
                 for k, row in enumerate(transposed(emit, rows)):
-                    emit.store(row, turned, place(j, k, i, width_))
+                    emit.store(row, turned, place(j, k, i, height_))
         return context.get_dummy_value()
 
-    return types.void(K, lines, n, width), generate
+    return types.void(K, across, down, m, n, width, height), generate
 
 
 @njit
 def lay_out(K, lines):
     """K and K^T into the lines, if there are any."""
-    if lines.shape[0]:
-        _lay_out(K, lines, K.shape[0], lines.shape[2])
+    across, down = lines
+    if across.shape[0]:
+        _lay_out(K, across, down, K.shape[0], K.shape[1], across.shape[1], down.shape[1])
 
 
 @intrinsic(prefer_literal=True)
@@ -97,10 +106,10 @@ def _weighted(typing, K, weights, out, n, width, chunks):
 
 
 @njit
-def weighted_rows(lines, weights, out):
-    """The sum of the lines, each with its weight; ``out`` has room for 8 more numbers."""
+def weighted_rows(lines, weights, out, columns):
+    """The sum of the lines, each with its weight, as far as there are columns; ``out`` has room for 8 more numbers."""
     n, width = lines.shape
-    chunks = (n + 7) // 8
+    chunks = (columns + 7) // 8
     if chunks == 1:
         _weighted(lines, weights, out, n, width, 1)
     elif chunks == 2:

@@ -109,7 +109,7 @@ def put(source, target):
 
 
 @njit(fastmath=True)
-def _dot(a, b):
+def dot(a, b):
     total = a.dtype.type(0)
     for j in range(a.size):
         total += a[j] * b[j]
@@ -120,10 +120,10 @@ def _dot(a, b):
 def sweep(K, lines, v, alike, totals, u, sums):
     """totals = K v, u = 1 / totals, sums = K^T u, in one pass over K, four rows at a time, or with its transpose."""
     n = K.shape[0]
-    if lines.shape[0]:
-        weighted_rows(lines[1], v, totals)
+    if lines[0].shape[0]:
+        weighted_rows(lines[1], v, totals, n)
         column_scalings(totals, alike, u)
-        weighted_rows(lines[0], u, sums)
+        weighted_rows(lines[0], u, sums, n)
         return
     rows = n if alike == 1 else n - 1
     one = K.dtype.type(1)
@@ -134,13 +134,13 @@ def sweep(K, lines, v, alike, totals, u, sums):
         sweep_four(K, rows - 4, v, totals, u, sums, n, rows - rows % 4)
     elif rows < 4:
         for i in range(rows):
-            totals[i] = _dot(K[i], v)
+            totals[i] = dot(K[i], v)
             u[i] = one / totals[i]
             for j in range(n):
                 sums[j] += K[i, j] * u[i]
-    _gather(sums, n)
+    gather(sums, n)
     if rows < n:
-        totals[rows] = _dot(K[rows], v)
+        totals[rows] = dot(K[rows], v)
         u[rows] = alike / totals[rows]
         for j in range(n):
             sums[j] += K[rows, j] * u[rows]
@@ -163,7 +163,7 @@ def start_at(v, alike):
 
 
 @njit
-def _gather(sums, n):
+def gather(sums, n):
     """The last n % 8 sums come from behind the others, where ``_simd`` leaves them; the length of ``sums`` is n + 8."""
     if n >= 8:
         for j in range(n - n % 8, n):
@@ -237,12 +237,12 @@ def pull(P, lines, s, a, first, alike, r, totals, sums):
     rows = n if alike == 1 else n - 1
     if rows < n:
         s[rows] /= alike
-    if lines.shape[0]:
-        weighted_rows(lines[1], s, totals)
+    if lines[0].shape[0]:
+        weighted_rows(lines[1], s, totals, n)
         for i in range(n):
             r[i] = -a[i] * (first[i] + a[i] * totals[i])
         r[n - 1] /= alike
-        weighted_rows(lines[0], r, sums)
+        weighted_rows(lines[0], r, sums, n)
         return
     fill(sums, 0)
     for i in range(0, rows - 3, 4):
@@ -251,12 +251,12 @@ def pull(P, lines, s, a, first, alike, r, totals, sums):
         pull_four(P, rows - 4, s, a, first, r, sums, n, rows - rows % 4)
     elif rows < 4:
         for i in range(rows):
-            r[i] = -a[i] * (first[i] + a[i] * _dot(P[i], s))
+            r[i] = -a[i] * (first[i] + a[i] * dot(P[i], s))
             for j in range(n):
                 sums[j] += P[i, j] * r[i]
-    _gather(sums, n)
+    gather(sums, n)
     if rows < n:
-        r[rows] = -a[rows] * (first[rows] + a[rows] * _dot(P[rows], s)) / alike
+        r[rows] = -a[rows] * (first[rows] + a[rows] * dot(P[rows], s)) / alike
         for j in range(n):
             sums[j] += P[rows, j] * r[rows]
 
@@ -312,9 +312,9 @@ def gradient(P, G, a, c, r, s, D):
     """D = P (G + sum_t a_t s_t^T + r_t c_{t-1}^T)."""
     T, n = a.shape
     for i in range(0, n - 3, 4):
-        four_gradient_rows(D, P, G, i, a, s, r, c, T, n)
+        four_gradient_rows(D, P, G, i, a, s, r, c, T, n, n)
     if n >= 4 and n % 4:
-        four_gradient_rows(D, P, G, n - 4, a, s, r, c, T, n)
+        four_gradient_rows(D, P, G, n - 4, a, s, r, c, T, n, n)
     elif n < 4:
         for i in range(n):
             for j in range(n):
