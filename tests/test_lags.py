@@ -141,7 +141,7 @@ def test_pieces_find_their_order_and_direction() -> None:
     assert np.concatenate([walked[k] for k in found.pieces]).tolist() == found.order.tolist()
 
 
-def test_alternatives_differ_and_are_in_order(tmp_path) -> None:
+def test_alternatives_of_tours_and_tables_differ_and_are_in_order(tmp_path) -> None:
     import json
 
     from typer.testing import CliRunner

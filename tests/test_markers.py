@@ -20,6 +20,7 @@ from unshuffle.solve.linkage import (
     cross_of,
     link_chances,
     messages,
+    moves_at,
     readings,
     recombination,
     ripple,
@@ -84,7 +85,11 @@ def test_ripple_never_lowers_the_likelihood_and_undoes_a_swap() -> None:
     swapped = found.copy()
     swapped[[6, 7]] = swapped[[7, 6]]
     odds = np.exp(likelihood(swapped) - likelihood(found))
-    chances = link_chances(found, emit, step, prior)
+    moves = moves_at(found, emit, step, prior)
+    chances = link_chances(14, moves)
+    k = int(np.flatnonzero((moves.low == 6) & (moves.high == 8))[0])
+    assert np.exp(moves.gain[k]) == pytest.approx(odds)
+    assert moves.made(found, k).tolist() == swapped.tolist()
     assert (chances[[5, 7]] <= 1 / (1 + odds) + 1e-6).all()  # a rival that breaks these two links
     assert ((chances > 0) & (chances <= 1)).all()
 

@@ -10,7 +10,8 @@ import typer
 
 from ..files import write_together
 from .common import Clock, announce, json_text, png_of, progress, say, table_text, to_the_end
-from .options import Usual
+from .doubts import LEVEL, of_groups, told
+from .options import Alternatives, Usual
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,6 +36,7 @@ def hic(
     resolution: Annotated[
         int | None, typer.Option("--resolution", min=1, help="Base pairs of a bin; which one of an .mcool to use.")
     ] = None,
+    others: Alternatives = 0,
     usual: Usual = Usual(Path("unshuffled/INPUT-hic")),
 ) -> None:
     """Order bins or contigs of a genome by their contacts (Hi-C), turn contigs, tell chromosomes apart.
@@ -57,7 +59,9 @@ def hic(
         with to_the_end():
             show.stage("drawing")
             picture = png_of(picture_of(found))
-            result = summary(file, found, usual.seed) | clock.times()
+            result = summary(file, found, usual.seed) | {"sets": told(found.sets(LEVEL))} | clock.times()
+            if others:
+                result["alternatives"] = of_groups(found.alternatives(others), others)
             files: dict[Path, str | bytes] = {
                 usual.out / "order.csv": table_text(listing(found)),
                 usual.out / "scaffolds.agp": agp(found),
@@ -142,6 +146,8 @@ def lines(result: dict[str, Any], found: Scaffolds, clock: Clock, out: Path) -> 
         told.append(f"{len(found.left_out)} bins without contacts were left out.")
     if result["status"] != "finished":
         told.append(f"Stopped early ({result['status']}): this is the best so far.")
+    if "alternatives" in result:
+        told.append(f"The next best orders of {len(result['alternatives'])} groups are in the JSON.")
     return [*told, f"Look at {out / 'before-after.png'}; the order is {out / 'order.csv'}."]
 
 

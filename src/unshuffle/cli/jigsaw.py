@@ -15,8 +15,9 @@ import typer
 from ..errors import BadInput
 from ..files import write_together
 from .common import Clock, foresee, json_text, png_of, progress, say, table_text, to_the_end
+from .doubts import alternatives_in, next_best, sets_in
 from .many import put_many_together, puzzles_in
-from .options import Polish, Usual
+from .options import Alternatives, Polish, Usual
 from .several import put_several_together
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def jigsaw(
         str | None, typer.Option("--address", help="Of the Ray cluster (default: one is started here).")
     ] = None,
     polish: Polish = False,
+    others: Alternatives = 0,
     usual: Usual = Usual(Path("unshuffled/INPUT-jigsaw")),
 ) -> None:
     """Put the tiles of a shuffled picture back in place.
@@ -105,6 +107,8 @@ def jigsaw(
         raise BadInput(
             "--anchors are places of upright tiles that all belong: leave out either them or --turned and --foreign."
         )
+    if others and (turned or several or jobs is not None):
+        raise BadInput("--alternatives are of one puzzle with upright tiles: leave out --turned, --several and --jobs.")
     if foreign and shuffle:
         raise BadInput("--foreign is for tiles as they come: of a photo that is cut here all belong to it.")
     if puzzles := puzzles_in(photo, jobs is not None):
@@ -153,15 +157,16 @@ def jigsaw(
                 whole = beside.submit(png, join(box.tiles, solution.best_order, found, solution.best_state))
                 pictures = {usual.out / "before-after.png": png_of(picture_of(box, found, solution))}
                 pictures[usual.out / "reassembled.png"] = whole.result()
-            if others := left_out(box, solution):
-                pictures[usual.out / "left-out.png"] = png(side_by_side(box.tiles[others], found.width))
-            result = summary(photo, box, found, solution, anchors, usual.seed) | {"gap": worn} | clock.times()
+            if alone := left_out(box, solution):
+                pictures[usual.out / "left-out.png"] = png(side_by_side(box.tiles[alone], found.width))
+            result = summary(photo, box, found, solution, anchors, usual.seed) | {"gap": worn} | sets_in(solution)
+            result |= alternatives_in(solution.alternatives(others), others) | clock.times()
             tables = {
                 usual.out / "order.csv": table_text(places(box, found, solution)),
                 usual.out / "result.json": json_text(result),
             }
             write_together(pictures | tables)
-    say(result, lines(result, clock.words(), usual.out), usual.json_, usual.quiet)
+    say(result, lines(result, clock.words(), usual.out) + next_best(result, others), usual.json_, usual.quiet)
 
 
 def drawing_seconds(numbers: int) -> float:

@@ -10,7 +10,8 @@ import typer
 
 from ..files import write_together
 from .common import Clock, announce, json_text, png_of, progress, say, table_text, to_the_end
-from .options import Usual
+from .doubts import LEVEL, of_groups, told
+from .options import Alternatives, Usual
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,6 +31,7 @@ def markers(
         ),
     ] = None,
     transposed: Annotated[bool, typer.Option("--transposed", help="Rows are markers, columns individuals.")] = False,
+    others: Alternatives = 0,
     usual: Usual = Usual(Path("unshuffled/INPUT-markers")),
 ) -> None:
     """Put genetic markers into linkage groups and in order, with map distances.
@@ -52,7 +54,11 @@ def markers(
         with to_the_end():
             show.stage("drawing")
             picture = png_of(picture_of(read, found))
-            result = summary(file, read, found, usual.seed) | clock.times()
+            sets = [told(group.sets(LEVEL)) for group in found.groups]
+            result = summary(file, read, found, usual.seed) | {"sets": sets} | clock.times()
+            if others:
+                rest = [group.alternatives(others) for group in found.groups]
+                result["alternatives"] = of_groups(rest, others, "minus log likelihood")
             files: dict[Path, str | bytes] = {
                 usual.out / "map.csv": table_text(listing(read, found)),
                 usual.out / "map.png": picture,
@@ -110,6 +116,8 @@ def lines(result: dict[str, Any], clock: Clock, out: Path) -> list[str]:
         )
     if result["status"] != "finished":
         told.append(f"Stopped early ({result['status']}): this is the best so far.")
+    if "alternatives" in result:
+        told.append(f"The next likeliest orders of {len(result['alternatives'])} groups are in the JSON.")
     return [*told, f"Look at {out / 'map.png'}; the map is {out / 'map.csv'}."]
 
 

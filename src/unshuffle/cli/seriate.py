@@ -12,6 +12,7 @@ from ..files import write_together
 from ..plots import FINEST, coarser, draw_matrix
 from ..tasks.criteria import Criterion, Kind
 from .common import Clock, announce, foresee, json_text, png_of, progress, say, table_text, to_the_end
+from .doubts import alternatives_in, next_best, sets_in
 from .labels import MOST_NAMES, name_ticks
 from .options import Alternatives, Drop, Polish, Use, Usual, names_of
 
@@ -87,9 +88,7 @@ def seriate(
             show.stage("drawing")
             picture = png_of(picture_of(read, found, across))
             result = summary(table, read, kind, found, usual.seed, across if columns else None) | clock.times()
-            if others:
-                rest = found.alternatives(others)
-                result["alternatives"] = [{"order": other.order.tolist(), "value": other.energy} for other in rest]
+            result |= alternatives_in(found.solution.alternatives(others), others, "value") | sets_in(found.solution)
             rows = table_text(listing("row", read.rows, found.order, found.solution.confidence.numpy()))
             files: dict[Path, str | bytes] = {usual.out / "rows.csv": rows}
             if columns:
@@ -98,7 +97,7 @@ def seriate(
             files[usual.out / "before-after.png"] = picture
             files[usual.out / "result.json"] = json_text(result)
             write_together(files)
-    say(result, lines(result, clock, usual.out), usual.json_, usual.quiet)
+    say(result, lines(result, clock, usual.out) + next_best(result, others, "value"), usual.json_, usual.quiet)
 
 
 def understood(table: Table) -> str:

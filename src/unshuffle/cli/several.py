@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import BadInput
 from ..files import write_together
 from .common import Clock, foresee, json_text, png_of, progress, say, table_text, to_the_end
+from .doubts import sets_in
 from .options import Usual
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ def summary(folder: Path, count: int, found: list[Reassembled], seed: int) -> di
             "order": one.solution.order.tolist(),
             **({} if one.solution.state is None else {"turns": one.solution.state.tolist()}),
             "confidence": [round(float(one.solution.confidence[t]), 4) if t >= 0 else None for t in one.solution.order],
+            **sets_in(one.solution),
         }
         for one in found
     ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import BadInput
 from ..files import write_together
 from .common import Clock, json_text, progress, say, table_text, to_the_end
+from .doubts import alternatives_in, next_best, sets_in
 from .jigsaw import parse_grid
 from .options import Usual
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from ..tasks.strips import Strip
 
 
-def put_shreds_together(folder: Path, given: str, polish: bool, usual: Usual) -> None:
+def put_shreds_together(folder: Path, given: str, polish: bool, others: int, usual: Usual) -> None:
     """Writes page.png, order.csv and result.json."""
     import numpy as np
 
@@ -38,13 +39,14 @@ def put_shreds_together(folder: Path, given: str, polish: bool, usual: Usual) ->
         with to_the_end():
             show.stage("drawing")
             page = png(np.asarray(paste_shreds(found, solution.best_order.tolist(), grid)))
-            result = summary(folder, found, grid, solution, usual.seed) | clock.times()
+            result = summary(folder, found, grid, solution, usual.seed) | sets_in(solution) | clock.times()
+            result |= alternatives_in(solution.alternatives(others), others)
             tables = {
                 out / "order.csv": table_text(places(found, grid, solution)),
                 out / "result.json": json_text(result),
             }
             write_together({out / "page.png": page} | tables)
-    say(result, lines(result, clock.words(), out), usual.json_, usual.quiet)
+    say(result, lines(result, clock.words(), out) + next_best(result, others), usual.json_, usual.quiet)
 
 
 def summary(folder: Path, found: list[Strip], grid: Grid, solution: Solution, seed: int) -> dict[str, Any]:

@@ -11,7 +11,8 @@ import typer
 
 from ..files import write_together
 from .common import Clock, announce, json_text, png_of, progress, say, table_text, to_the_end
-from .options import Usual
+from .doubts import alternatives_in, next_best, sets_in
+from .options import Alternatives, Usual
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,6 +31,7 @@ def slices(
         ),
     ],
     reach: Annotated[int, typer.Option("--reach", min=1, help="Pairs of slices up to so many places apart count.")] = 1,
+    others: Alternatives = 0,
     usual: Usual = Usual(Path("unshuffled/INPUT-slices")),
 ) -> None:
     """Put the slices of a volume (histology, microscopy, MRI) or the frames of a film in order.
@@ -55,7 +57,8 @@ def slices(
         with to_the_end():
             show.stage("drawing")
             picture = png_of(contact_sheet(found))
-            result = summary(folder, found, usual.seed) | clock.times()
+            result = summary(folder, found, usual.seed) | sets_in(found.solution) | clock.times()
+            result |= alternatives_in(found.solution.alternatives(others), others)
             write_together(
                 {
                     usual.out / "order.csv": table_text(listing(found)),
@@ -63,7 +66,7 @@ def slices(
                     usual.out / "result.json": json_text(result),
                 }
             )
-    say(result, lines(result, clock, usual.out), usual.json_, usual.quiet)
+    say(result, lines(result, clock, usual.out) + next_best(result, others), usual.json_, usual.quiet)
 
 
 def summary(path: Path, found: Ordered, seed: int) -> dict[str, Any]:

@@ -12,7 +12,8 @@ import typer
 from ..errors import BadInput
 from ..files import write_together
 from .common import Clock, json_text, progress, say, table_text, to_the_end
-from .options import Polish, Usual
+from .doubts import alternatives_in, next_best, sets_in
+from .options import Alternatives, Polish, Usual
 from .shreds import put_shreds_together
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def strips(
         ),
     ] = None,
     polish: Polish = False,
+    others: Alternatives = 0,
     usual: Usual = Usual(Path("unshuffled/INPUT-strips")),
 ) -> None:
     """Put the strips of a shredded page back in order.
@@ -52,8 +54,10 @@ def strips(
     if grid is not None:
         if turned or several or missing:
             raise BadInput("--grid takes shreds of one page, all upright: leave out --turned, --several and --missing.")
-        put_shreds_together(folder, grid, polish, usual)
+        put_shreds_together(folder, grid, polish, others, usual)
         return
+    if several and others:
+        raise BadInput("--alternatives are of one page: leave out --several.")
     if several and polish:
         raise BadInput("--polish takes one page: leave it out, or --several.")
     import numpy as np
@@ -82,9 +86,10 @@ def strips(
             }
             told = [of_page(found, page, gap if missing else None) for page, gap in zip(pages, gaps, strict=True)]
             result = summary(folder, found, pages, told, several, usual.seed) | clock.times()
+            result |= alternatives_in(pages[0].solution.alternatives(others), others)
             tables = {out / "order.csv": table_text(places(found, pages)), out / "result.json": json_text(result)}
             write_together(pictures | tables)
-    say(result, lines(result, told, clock.words(), out), usual.json_, usual.quiet)
+    say(result, lines(result, told, clock.words(), out) + next_best(result, others), usual.json_, usual.quiet)
 
 
 def places(found: list[Strip], pages: list[Page]) -> Iterator[tuple[object, ...]]:
@@ -119,6 +124,7 @@ def of_page(found: list[Strip], page: Page, gaps: list[int] | None) -> dict[str,
         "doubtful joins": [joins[place] for place in unlikely(page)],
         **({} if gaps is None else {"gaps": gaps}),
         "energy": page.solution.best_energy,
+        **sets_in(page.solution, page.strips),
     }
 
 

@@ -11,6 +11,7 @@ import typer
 from ..files import write_together
 from ..plots import draw_tour
 from .common import Clock, announce, foresee, harmless, json_text, png_of, progress, say, table_text, to_the_end
+from .doubts import alternatives_in, next_best, sets_in
 from .labels import MOST_NAMES, name_points
 from .options import Alternatives, Drop, Polish, Use, Usual, names_of
 
@@ -67,12 +68,11 @@ def tour(
                 files[usual.out / f"{file.stem}.png"] = png_of(drawn)
             files[usual.out / f"{file.stem}.csv"] = table_text(_stops(cities, solution, order))
             result = _result(cities, solution, order, [*files, usual.out / f"{file.stem}.json"]) | clock.times()
-            if others:
-                rest = other_tours(cities, solution, others)
-                result["alternatives"] = [{"order": tour.order.tolist(), "length": tour.energy} for tour in rest]
+            result |= alternatives_in(other_tours(cities, solution, others), others, "length") | sets_in(solution)
             files[usual.out / f"{file.stem}.json"] = json_text(result)
             written = write_together(files)
-    say(result, _lines(cities, solution, clock, written), usual.json_, usual.quiet)
+    told = _lines(cities, solution, clock, written) + next_best(result, others, "length")
+    say(result, told, usual.json_, usual.quiet)
 
 
 def _title(cities: Cities, solution: Solution) -> str:

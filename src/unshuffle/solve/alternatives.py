@@ -1,38 +1,91 @@
-"""The best orders that differ: what else the runs of one solve ended in, and the best with one stretch turned round."""
+"""The best orders that differ: what else the runs of one solve ended in, and the best with one thing changed.
+
+On paths and cycles that is one stretch turned round; on grids two tiles exchanged where one of them may well stand in the other's place,
+and the picture cut open elsewhere.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..errors import whole
 from ..metrics import canonical_tour
-from ..structure.layouts import Cycle, Layout, Path
+from ..structure.layouts import Cycle, Graph, Grid, Path
+from .grid.listed import ListedEvidence
+from .grid.pieces import Pieces
+from .near.space import Large
+from .path.directions import Ends, standing
 from .solution import Polished, Solution
 
 LONGEST = 3000  # over the number of items: the longest stretch, 30 of 100 items, 3 of 1,000
+EXCHANGES = 1000  # of tiles that are tried, the likeliest first
+Energy = Callable[[Int[Tensor, "orders n"]], Float[Tensor, "orders"]]
 
 
-def alternatives(layout: Layout, cost: Any, found: Solution, count: int) -> list[Polished]:
-    """At most ``count`` different orders with their energies, the best first. Turned round or rotated is not different.
+def alternatives(found: Solution, count: int) -> list[Polished]:
+    """At most ``count`` orders with their energies, the best first, all different and none the best. Turned round or rotated is not different."""
+    if isinstance(found.given, Pieces) and whole("count", count, 0):
+        return _of_pieces(found, found.given, count)
+    if not whole("count", count, 0) or not isinstance(found.given, (Tensor, tuple, Ends, Large, ListedEvidence)):
+        return []  # numbered anew, or with items left out
+    energy = _energy(found)
+    tried = torch.cat((found.best_order.unsqueeze(0), found.order.unsqueeze(0), found.starts, changed(found)))
+    cost = _cost(found)
+    reversible = isinstance(cost, Large) or (isinstance(cost, Tensor) and torch.equal(cost, cost.mT))
+    return different(found.layout, reversible, tried, energy(tried), count)
 
-    Of what was found on the way and, on paths and cycles, of what one turned stretch makes of the best: that an order is
-    missing does not say that it is worse.
-    """
-    tried = torch.cat((found.best_order.unsqueeze(0), found.order.unsqueeze(0), found.starts))
-    if isinstance(layout, (Path, Cycle)):
-        tried = torch.cat((tried, _turned(found.best_order)))
-    energies = layout.energy(tried, cost)
+
+def different(
+    layout: Any, reversible: bool, orders: Int[Tensor, "orders n"], energies: Float[Tensor, "orders"], count: int
+) -> list[Polished]:
+    """The best ``count`` of the orders that are not the first of them, nor each other: begun elsewhere and turned round is the same."""
+    first = tuple(_same(layout, reversible, orders[0]).tolist())
     kept: dict[tuple[int, ...], Polished] = {}
     for k in energies.argsort(stable=True).tolist():
-        key = tuple(_same(layout, cost, tried[k]).tolist())
-        if key not in kept:
-            kept[key] = Polished(tried[k], float(energies[k]))
+        key = tuple(_same(layout, reversible, orders[k]).tolist())
+        if key != first and key not in kept:
+            kept[key] = Polished(orders[k], float(energies[k]))
         if len(kept) == count:
             break
     return list(kept.values())
+
+
+def _cost(found: Solution) -> Any:
+    """Of items as they stand."""
+    return found.given.upright(standing(found)) if isinstance(found.given, Ends) else found.given
+
+
+def _energy(found: Solution) -> Energy:
+    layout, given = found.layout, _cost(found)
+    if isinstance(given, ListedEvidence):
+        return lambda orders: torch.tensor([given.energy(order) for order in orders.numpy()], dtype=torch.float64)
+    if isinstance(given, Large):
+        from ..watch import Watch
+
+        space, closed = given.space(Watch()), isinstance(layout, Cycle)
+        return lambda orders: torch.tensor([space.length(o, closed) for o in orders.numpy()], dtype=torch.float64)
+    if isinstance(layout, (Path, Cycle, Grid, Graph)):
+        return lambda orders: layout.energy(orders, given)
+    return lambda orders: torch.stack([layout(given[order]).double() for order in orders])
+
+
+def changed(found: Solution) -> Int[Tensor, "changes n"]:
+    """The best order with one thing changed."""
+    order = found.best_order
+    if isinstance(found.given, Large):
+        return order.unsqueeze(0)
+    if isinstance(found.layout, (Path, Cycle)):
+        return _turned(order)
+    if isinstance(found.layout, Grid):
+        return torch.cat((_elsewhere(found, found.layout), _exchanged(found)))
+    return order.unsqueeze(0)
 
 
 def _turned(order: Int[Tensor, "n"]) -> Int[Tensor, "turns n"]:
@@ -47,11 +100,62 @@ def _turned(order: Int[Tensor, "n"]) -> Int[Tensor, "turns n"]:
     return order[torch.stack(turns)] if turns else order.unsqueeze(0)
 
 
-def _same(layout: Layout, cost: Any, order: Int[Tensor, "n"]) -> Int[Tensor, "n"]:
-    """One order for all that the layout and the cost cannot tell apart."""
-    reversible = isinstance(cost, Tensor) and torch.equal(cost, cost.mT)
+def _elsewhere(found: Solution, grid: Grid) -> Int[Tensor, "cuts n"]:
+    """The picture cut open at another row or column."""
+    tiles = found.best_order.reshape(grid.height, grid.width)
+    rows = [tiles.roll(-k, 0).reshape(-1) for k in range(grid.height)]
+    columns = [tiles.roll(-k, 1).reshape(-1) for k in range(1, grid.width)]
+    return torch.stack(rows + columns)
+
+
+def _exchanged(found: Solution) -> Int[Tensor, "exchanges n"]:
+    """Two tiles in each other's places, where the one is likeliest to stand beside its own."""
+    from .sets import from_soft
+
+    order = found.best_order
+    shares = from_soft(found) if found.weigh is None else found.weigh(found)
+    if shares.places is None:
+        return order.unsqueeze(0)
+    likely = shares.places.tocoo()
+    item, place = likely.coords
+    own = np.empty(len(found.confidence), np.int64)
+    own[order.numpy()] = np.arange(len(order))
+    some = np.flatnonzero(own[item] != place)
+    most = min(EXCHANGES, max(50, 400_000 // len(order)))
+    some = some[np.argsort(np.negative(likely.data[some]), kind="stable")][:most]
+    others = order.repeat(len(some), 1)
+    rows = torch.arange(len(some))
+    one, two = torch.from_numpy(own[item[some]]), torch.from_numpy(place[some].astype(np.int64))
+    others[rows, one], others[rows, two] = order[two], order[one]
+    return others
+
+
+def _of_pieces(found: Solution, pieces: Pieces, count: int) -> list[Polished]:
+    """Of tiles with states or without all of their places: those on the board as a puzzle of their own."""
+    order = found.best_order.numpy()
+    state = np.zeros(pieces.tiles, np.int64)
+    if found.best_state is not None:
+        state[order[order >= 0]] = found.best_state.numpy()[order >= 0]
+    board = pieces.local(order, state)
+    own = torch.from_numpy(board.order)
+    local = replace(found, order=own, tried=None, polished=None, given=board.evidence, weigh=None)
+    tried = torch.cat((own.unsqueeze(0), _elsewhere(local, pieces.grid), _pairs(own)))
+    best = different(pieces.grid, False, tried, pieces.grid.energy(tried, board.evidence), count)
+    return [Polished(torch.from_numpy(board.tile[other.order.numpy()]), other.energy) for other in best]
+
+
+def _pairs(order: Int[Tensor, "n"]) -> Int[Tensor, "exchanges n"]:
+    """Any two tiles in each other's places; of many only near ones, in the order of places."""
+    n = len(order)
+    pairs = torch.combinations(torch.arange(n))
+    near = (pairs[:, 1] - pairs[:, 0]).argsort(stable=True)[: 400_000 // n]
+    others, rows = order.repeat(len(near), 1), torch.arange(len(near))
+    one, two = pairs[near].T
+    others[rows, one], others[rows, two] = order[two], order[one]
+    return others
+
+
+def _same(layout: Any, reversible: bool, order: Int[Tensor, "n"]) -> Int[Tensor, "n"]:
     if isinstance(layout, Cycle):
         return canonical_tour(order) if reversible else order.roll(-int((order == 0).nonzero()[0, 0]))
-    if isinstance(layout, Path) and reversible and order[0] > order[-1]:
-        return order.flip(0)
-    return order
+    return order.flip(0) if isinstance(layout, Path) and reversible and order[0] > order[-1] else order

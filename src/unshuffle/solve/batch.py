@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, overload
 
 import numpy as np
@@ -23,6 +24,7 @@ from . import checks, exact
 from .confidence import insertion_share, shared_links
 from .near.search import kicked, settle
 from .near.space import NEAR, Costs
+from .sets import chain_shares
 from .solution import Solution
 
 KICKS = 5
@@ -101,7 +103,12 @@ def solve_all(
         else:
             found = _one_by_one(problem, costs, seed, watch)
         told = {"seconds": watch.seconds, "layout": problem}
-        return Solutions(tuple(replace(one, **told) for one in found), watch.seconds, watch.status)
+        shares: Any = chain_shares
+        weighed = [
+            replace(one, given=cost, weigh=one.weigh or partial(shares, problem, cost, None), **told)
+            for one, cost in zip(found, costs, strict=True)
+        ]
+        return Solutions(tuple(weighed), watch.seconds, watch.status)
 
 
 def _batch(problem: Layout, cost: Any, items: Any) -> Float[Tensor, "instances n n"]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float, Int
@@ -24,6 +25,9 @@ from ..watch import Step, Watch
 from . import checks, exact
 from .request import Request
 from .solution import Polished, Solution
+
+if TYPE_CHECKING:
+    from .sets import Shares
 
 Judged = tuple[Float[Tensor, "n n"], Float[Tensor, "n"]]
 """The soft permutation around an order, and the confidence of each item in it."""
@@ -47,35 +51,42 @@ class Method:
     """(problem, checked, order, allowed): how sure an order is that no annealing ended in. None: never try all."""
     partial: bool = False
     """Items may be left out and positions stay empty."""
+    shares: Callable[..., Shares] | None = None
+    """(problem, checked, allowed, solution): how often items are elsewhere, for `Solution.sets`. None: by the soft permutation."""
     small: int = 300
     """Up to so many items one step of annealing is too little work to share among threads."""
 
 
 def _path() -> Method:
     from .path.solver import judge_path, polish_path, solve_path
+    from .sets import chain_shares
 
-    return Method(check=checks.chain, solve=solve_path, polish=_best_of(polish_path), judge=judge_path)
+    polish = _best_of(polish_path)
+    return Method(check=checks.chain, solve=solve_path, polish=polish, judge=judge_path, shares=chain_shares)
 
 
 def _cycle() -> Method:
     from .cycle.solver import solve_cycle
     from .local_search import improve_tour
+    from .sets import chain_shares
 
     return Method(
         check=checks.one,
         solve=solve_cycle,
         polish=_best_of(lambda _, cost, orders, **rest: improve_tour(orders, cost, **rest)),
+        shares=chain_shares,
     )
 
 
 def _grid() -> Method:
     from .grid.evidence import Evidence
     from .grid.solver import judge_grid, polish_grid, solve_grid
+    from .sets import grid_shares
 
     def check(given: Any, grid: Grid) -> Evidence:
         return Evidence.of(checks.pair(given, grid), grid)
 
-    return Method(check, solve_grid, polish_grid, judge_grid, small=0)
+    return Method(check, solve_grid, polish_grid, judge_grid, shares=grid_shares, small=0)
 
 
 def of_pieces(states: int, reject: Any = None) -> Method:
@@ -95,9 +106,9 @@ def of_pieces(states: int, reject: Any = None) -> Method:
 
 def _of_directions() -> Method:
     """Of paths whose items may be turned round."""
-    from .path.directions import Ends, as_searched, solve_directions
+    from .path.directions import Ends, as_searched, direction_shares, solve_directions
 
-    return Method(Ends.of, solve_directions, as_searched, judge=None)
+    return Method(Ends.of, solve_directions, as_searched, judge=None, shares=direction_shares)
 
 
 def _graph() -> Method:
@@ -155,9 +166,10 @@ def _known(problem: Path | Cycle, cost: Any, items: Any) -> Any:
 
 
 def _near() -> Method:
+    from .near.nearby import near_shares
     from .near.solver import searched, solve_near
 
-    return Method(check=lambda given, _: given, solve=solve_near, polish=searched, judge=None)
+    return Method(check=lambda given, _: given, solve=solve_near, polish=searched, judge=None, shares=near_shares)
 
 
 def method_for(problem: Any, cost: Any, items: Any, reject: Any = None) -> tuple[Method, Any, tuple[int, int]]:
@@ -232,7 +244,8 @@ def solved(
         polished = method.polish(problem, given, found, **options) if polish else None
     status = watch.status if watch.stopped else ended
     told = {"seconds": watch.seconds, "status": status, "history": watch.history, "layout": problem}
-    return replace(found, polished=polished, **told)
+    weigh = None if method.shares is None else partial(method.shares, problem, given, mask)
+    return replace(found, polished=polished, given=given, weigh=weigh, **told)
 
 
 def tried_all(method: Method, layout: Any, cost: Any, allowed: Tensor | None) -> Solution:

@@ -10,6 +10,7 @@ reach a stretch from both sides, a change inside it costs only its length.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -123,23 +124,52 @@ def ripple(
     steps = np.repeat(step[None], max(len(order) - 1, 1), axis=0)
     for _ in range(passes):
         ahead, behind, _ = messages(emit[order], steps, prior)
-        if not _ripple_pass(order, emit, step, prior, (ahead, behind), np.empty(0)):
+        if not _ripple_pass(order, emit, step, prior, (ahead, behind), np.empty((0, 0, 0))):
             break
     return order
 
 
-def link_chances(
+class Moves(NamedTuple):
+    """What `ripple` would try at an order, and how much likelier (log likelihood) that makes the data; none does."""
+
+    low: Int[np.ndarray, "moves"]
+    high: Int[np.ndarray, "moves"]
+    move: Int[np.ndarray, "moves"]
+    gain: Float[np.ndarray, "moves"]
+
+    def made(self, order: Int[np.ndarray, "n"], k: int) -> Int[np.ndarray, "n"]:
+        """The order after the k-th of them."""
+        other = order.copy()
+        other[self.low[k] : self.high[k]] = _changed(order[self.low[k] : self.high[k]], self.move[k])
+        return other
+
+
+def moves_at(
     order: Int[np.ndarray, "n"],
     emit: Float[np.ndarray, "markers individuals s"],
     step: Float[np.ndarray, "s s"],
     prior: Float[np.ndarray, "s"],
-) -> Float[np.ndarray, "n-1"]:
-    """How likely each link is against the orders of `ripple` that break it: 1 / (1 + the sum of their odds)."""
+) -> Moves:
+    """All moves of `ripple` at this order."""
     order = np.array(order, np.int64)
-    rivals = np.zeros(len(order) + 1)
+    gains = np.full((len(order), WINDOW + 1, 3), -np.inf)
     if len(order) > 2:
         ahead, behind, _ = messages(emit[order], np.repeat(step[None], len(order) - 1, axis=0), prior)
-        _ripple_pass(order, emit, step, prior, (ahead, behind), rivals)
+        _ripple_pass(order, emit, step, prior, (ahead, behind), gains)
+    low, size, move = np.nonzero(gains > -np.inf)
+    return Moves(low, low + size, move, gains[low, size, move])
+
+
+def link_chances(n: int, moves: Moves) -> Float[np.ndarray, "n-1"]:
+    """How likely each link is against the orders of `ripple` that break it: 1 / (1 + the sum of their odds)."""
+    rivals, odds = np.zeros(n + 1), np.exp(moves.gain.clip(max=50.0))
+    for broken, some in (
+        (moves.low, moves.move >= 0),
+        (moves.high, moves.move >= 0),
+        (moves.low + 1, moves.move == 1),
+        (moves.high - 1, moves.move == 2),
+    ):
+        np.add.at(rivals, broken[some], odds[some])
     return 1 / (1 + rivals[1:-1])
 
 
@@ -196,22 +226,11 @@ def _changed(window, move):
     return other
 
 
-@njit
-def _note(rivals, low, high, move, odds):
-    """The odds of an order that breaks these links, to the sum of each; link a is the one before position a."""
-    rivals[low] += odds
-    rivals[high] += odds
-    if move == 1:
-        rivals[low + 1] += odds
-    elif move == 2:
-        rivals[high - 1] += odds
-
-
 @njit(fastmath=True)
-def _ripple_pass(order, emit, step, prior, messages, rivals):
+def _ripple_pass(order, emit, step, prior, messages, gains):
     """Windows from the left to the right, the message from the left kept true; True if something improved.
 
-    With ``rivals`` nothing is moved, and the odds of every other order are added up at the links that it breaks.
+    With ``gains`` (first place, length, move) nothing is moved, and what every move would gain is noted there.
     """
     ahead, behind = messages
     n = order.size
@@ -229,8 +248,8 @@ def _ripple_pass(order, emit, step, prior, messages, rivals):
             best, chosen = 1e-6, -1
             for move in range(1 if high - low == 2 else 3):
                 gain = _likelihood(_changed(order[low:high], move), emit, step, into, behind[high - 1]) - now
-                if rivals.size > 0:
-                    _note(rivals, low, high, move, np.exp(min(gain, 50.0)))
+                if gains.size > 0:
+                    gains[low, high - low, move] = gain
                 elif gain > best:
                     best, chosen = gain, move
             if chosen >= 0:

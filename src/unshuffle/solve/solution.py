@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
@@ -16,6 +16,8 @@ from ..watch import Step
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from .sets import Sets
 
 
 class Polished(NamedTuple):
@@ -51,6 +53,10 @@ class Solution:
     history: Sequence[Step] = ()
     layout: Any = None
     """What was solved: a layout, or the user's own loss."""
+    given: Any = field(default=None, repr=False)
+    """What the items cost, as it was checked; None once they were numbered or turned anew."""
+    weigh: Callable[[Solution], Any] | None = None
+    """How often items are elsewhere in orders that are nearly as good, as `sets` asks; None: by the soft permutation."""
 
     @property
     def best_order(self) -> Int[Tensor, "n"]:
@@ -82,6 +88,28 @@ class Solution:
     def starts(self) -> Int[Tensor, "starts n"]:
         """Where local search begins."""
         return self.order.unsqueeze(0) if self.tried is None else self.tried
+
+    def sets(self, level: float = 0.9) -> Sets:
+        """For each item the places, and the neighbours, that hold the true ones with this probability.
+
+        From orders that are nearly as good as the best; no answers are needed. They are as small as they can be at that level, so an
+        item that is sure has one place.
+
+        Examples:
+            >>> us.solve(us.Path(n), cost=D).sets(0.9).places[0]
+        """
+        from .sets import sets_of
+
+        return sets_of(self, level)
+
+    def alternatives(self, count: int = 3) -> list[Polished]:
+        """The ``count`` best orders that differ from the best, with their energies, the best of them first.
+
+        Of what was found on the way and of what one change makes of the best: that an order is missing does not say that it is worse.
+        """
+        from .alternatives import alternatives
+
+        return alternatives(self, count)
 
     def __repr__(self) -> str:
         polished = "" if self.polished is None else f", polished {self.best_energy:.6g}"

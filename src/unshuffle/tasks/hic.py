@@ -21,8 +21,12 @@ from jaxtyping import Float, Int
 from ..errors import BadInput
 from ..readers.contacts import Contacts
 from ..solve import solve
+from ..solve.alternatives import different
 from ..solve.path.lags import link_chances, nearest
 from ..solve.path.pieces import Arrangement, arrange_pieces
+from ..solve.path.walk import nearby_orders
+from ..solve.sets import Sets, near_orders, usual_temperature
+from ..solve.solution import Polished
 from ..structure.layouts import Path
 from ..watch import Step, Watch
 
@@ -30,6 +34,8 @@ REACH = 5
 """Lags that count. From 2 to 10 all give the same orders of yeast chromosomes; at 20 their arms change places."""
 FAR = 4  # times the reach: pairs further apart than that are from anywhere
 BALANCING = 40  # sweeps
+HEATS = (1, 10, 100)
+"""Times the temperature of sets: there alternatives are looked for, since a sure order has none nearby."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +58,32 @@ class Scaffolds:
     @property
     def order(self) -> Int[np.ndarray, "bins"]:
         return np.concatenate(self.groups)
+
+    def sets(self, level: float = 0.9) -> Sets:
+        """Per bin the places in its group, and the bins beside it, that hold the true ones with this probability; none of bins left out."""
+        nowhere = torch.empty(0, dtype=torch.int64)
+        places, partners = [nowhere] * len(self.contacts.bins), [nowhere] * len(self.contacts.bins)
+        for group in self.groups:
+            cost, _, cuts = joined(self.contacts, self.logs, group)
+            found = Sets.of(near_orders(Path(len(group), reach=REACH), cost, np.arange(len(group)), cuts=cuts), level)
+            for k, bin in enumerate(group.tolist()):
+                places[bin] = (found.places or places)[k]
+                partners[bin] = torch.from_numpy(group[(found.partners or partners)[k].numpy()])
+        return Sets(level, places, partners)
+
+    def alternatives(self, count: int = 3) -> list[list[Polished]]:
+        """Of each group the next best orders of its bins, with their energies; contigs stay whole."""
+        found = []
+        for group in self.groups:
+            cost, _, cuts = joined(self.contacts, self.logs, group)
+            n, path = len(group), Path(len(group), reach=REACH)
+            rng, order = np.random.default_rng(0), np.arange(n)
+            warm = usual_temperature(path, cost, order)
+            walks = [nearby_orders(order, cost, weights(), warm * heat, rng, cuts=cuts) for heat in HEATS]
+            tried = torch.from_numpy(np.concatenate((order[None], *walks)))
+            others = different(path, True, tried, path.energy(tried, torch.from_numpy(cost)), count)
+            found.append([Polished(torch.from_numpy(group[o.order.numpy()]), o.energy) for o in others])
+        return found
 
     @property
     def confidence(self) -> Float[np.ndarray, "n"]:
@@ -157,22 +189,25 @@ class _Search:
         before, after = np.argsort(group), np.argsort(found)  # places of the bins, in the order of the input
         return found if len(group) < 2 or np.corrcoef(before, after)[0, 1] >= 0 else found[::-1]
 
-    def joined(self, group: Int[np.ndarray, "some"]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Costs of a group in its order, every bin's nearest ones on other contigs, and where contigs end."""
-        contig = self.contacts.contig[group]
-        cuts = np.r_[True, contig[1:] != contig[:-1], True]
-        cost = _cost(self.logs[np.ix_(group, group)])
-        near = nearest(np.where(contig[:, None] == contig[None, :], cost.max() + 1, cost)) if len(group) > 1 else cost
-        return cost, near, cuts
-
     def told(self, group: Int[np.ndarray, "bins"]) -> tuple[list[tuple[int, bool]], Float[np.ndarray, "joints"]]:
         """The contigs of a group, which way round, and how sure the joins between them are."""
         contig = self.contacts.contig[group]
-        cost, near, cuts = self.joined(group)
+        cost, near, cuts = joined(self.contacts, self.logs, group)
         starts = np.flatnonzero(cuts[:-1])
         ends = np.r_[starts[1:], len(group)]
         pieces = [(int(contig[a]), bool(group[b - 1] < group[a])) for a, b in zip(starts, ends, strict=True)]
         return pieces, link_chances(np.arange(len(group)), cost, weights(), near=near, cuts=cuts)[starts[1:] - 1]
+
+
+def joined(
+    contacts: Contacts, logs: Float[np.ndarray, "n n"], group: Int[np.ndarray, "some"]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Costs of a group in its order, every bin's nearest ones on other contigs, and where contigs end."""
+    contig = contacts.contig[group]
+    cuts = np.r_[True, contig[1:] != contig[:-1], True]
+    cost = _cost(logs[np.ix_(group, group)])
+    near = nearest(np.where(contig[:, None] == contig[None, :], cost.max() + 1, cost)) if len(group) > 1 else cost
+    return cost, near, cuts
 
 
 def _cost(logs: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:

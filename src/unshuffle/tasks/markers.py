@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 from jaxtyping import Float, Int
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from ..readers.genotypes import Genotypes
 from ..solve import solve
-from ..solve.linkage import Cross, cross_of, link_chances, readings, recombination, ripple
+from ..solve.linkage import Cross, Moves, cross_of, link_chances, moves_at, readings, recombination, ripple
+from ..solve.sets import Sets, Shares
+from ..solve.solution import Polished
 from ..structure.layouts import Path
 from ..watch import Step, Watch
 
@@ -31,6 +34,9 @@ CHANCE = 0.01
 """Of any false link between groups, over all pairs."""
 ROUNDS = 30  # of expectation and maximisation for the fraction of a pair
 TURNS = 3  # of error rate and order
+LEAST_GAIN = -10.0  # of log likelihood: orders that fit worse are none
+NONE = np.zeros(0, np.int64)
+NO_MOVES = Moves(NONE, NONE, NONE, np.zeros(0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +51,45 @@ class LinkageGroup:
     """The rate of wrong readings under which the data are likeliest."""
     likelihood: float
     """Its logarithm, of everything that was read."""
+    moves: Moves = field(repr=False)
+    """What other orders nearby there are, and how likely."""
+
+    def sets(self, level: float = 0.9) -> Sets:
+        """Per marker in order the places in the group, and the markers beside it, that hold the true ones with this probability."""
+        found = Sets.of(_shares(len(self.order), self.moves), level)
+        partners = [torch.from_numpy(self.order[some.numpy()]) for some in found.partners or ()]
+        return Sets(level, found.places, partners)
+
+    def alternatives(self, count: int = 3) -> list[Polished]:
+        """The next likeliest orders nearby, with minus their log likelihoods for energies."""
+        best = np.argsort(-self.moves.gain, kind="stable")[:count].tolist()
+        return [
+            Polished(torch.from_numpy(self.moves.made(self.order, k)), -self.likelihood - float(self.moves.gain[k]))
+            for k in best
+        ]
 
     @property
     def confidence(self) -> Float[np.ndarray, "markers"]:
         """Per marker in order, that of its weaker join."""
         return np.minimum(np.r_[1.0, self.joins], np.r_[self.joins, 1.0])
+
+
+def _shares(n: int, moves: Moves) -> Shares:
+    """Of markers 0, 1, ... in order: where the moves take each, and whom beside, by their odds against where it stands."""
+    here = np.arange(n)
+    rows, columns, odds = [here], [here], [np.ones(n)]
+    links = [np.stack((here[:-1], here[1:]))]
+    link_odds = [np.ones(max(n - 1, 0))]
+    for k in np.flatnonzero(moves.gain > LEAST_GAIN).tolist():
+        other, chance = moves.made(here, k), float(np.exp(min(moves.gain[k], 0.0)))
+        moved = np.flatnonzero(other != here)
+        rows, columns, odds = [*rows, other[moved]], [*columns, moved], [*odds, np.full(len(moved), chance)]
+        new = np.stack((other[:-1], other[1:]))[:, np.abs(np.diff(other)) != 1]
+        links, link_odds = [*links, new], [*link_odds, np.full(new.shape[1], chance)]
+    one, two = np.concatenate(links, axis=1)
+    both, ends = np.tile(np.concatenate(link_odds), 2), (np.r_[one, two], np.r_[two, one])
+    places = coo_array((np.concatenate(odds), (np.concatenate(rows), np.concatenate(columns))), shape=(n, n))
+    return Shares(places.tocsr(), coo_array((both, ends), shape=(n, n)).tocsr())
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +158,7 @@ def _ordered(
 ) -> LinkageGroup:
     n = len(group)
     if n == 1:
-        return LinkageGroup(group, np.zeros(1), np.ones(0), 0.0, 0.0)
+        return LinkageGroup(group, np.zeros(1), np.ones(0), 0.0, 0.0, NO_MOVES)
     cost = fractions[np.ix_(group, group)].copy()
     np.fill_diagonal(cost, 0.0)
     left = None if watch.time_limit is None else max(0.0, (watch.time_limit - watch.seconds) / 2)
@@ -136,9 +176,10 @@ def _ordered(
         error, r, likelihood = _error_rate(values, order, cross, error)
         if settled:
             break
-    joins = link_chances(order, readings(values, cross, error), cross.moves(np.array(r.mean())), prior)
+    moves = moves_at(order, readings(values, cross, error), cross.moves(np.array(r.mean())), prior)
+    joins = link_chances(n, moves)
     haldane = -50 * np.log1p(-2 * np.minimum(r, 0.49))
-    return LinkageGroup(group[order], np.r_[0.0, np.cumsum(haldane)], joins, error, likelihood)
+    return LinkageGroup(group[order], np.r_[0.0, np.cumsum(haldane)], joins, error, likelihood, moves)
 
 
 def _error_rate(

@@ -118,7 +118,7 @@ def _numbered(found: Solution, tiles: Int[Tensor, "some"], n: int) -> Solution:
     soft, confidence = found.soft.new_zeros(n, found.soft.shape[1]), found.confidence.new_zeros(n)
     soft[tiles], confidence[tiles] = found.soft, found.confidence
     order = torch.where(found.order >= 0, tiles[found.order], -1)
-    return dataclasses.replace(found, order=order, soft=soft, confidence=confidence)
+    return dataclasses.replace(found, order=order, soft=soft, confidence=confidence, given=None)
 
 
 def _nothing(tiles: Tensor, grid: Grid | None, turned: bool, watch: Watch) -> tuple[Solution, Grid]:

@@ -21,9 +21,8 @@ from torch import Tensor
 from ..errors import BadInput
 from ..readers.tables import Table
 from ..solve import solve
-from ..solve.alternatives import alternatives
 from ..solve.kinds import WHOLE, instead
-from ..solve.solution import Polished, Solution
+from ..solve.solution import Solution
 from ..structure.layouts import Graph, Path
 from ..watch import Step, Watch
 from .criteria import Criterion, Kind
@@ -182,12 +181,6 @@ class Seriation:
         if self.dissimilarity is None:
             raise ValueError("Of many rows there is one order.")
         return instead(self.solution, *_problem(self.dissimilarity, self.criterion), torch.from_numpy(order.copy()))
-
-    def alternatives(self, count: int) -> list[Polished]:
-        """The next best orders that were found, all different; none of many rows."""
-        if self.dissimilarity is None:
-            return []
-        return alternatives(*_problem(self.dissimilarity, self.criterion), self.solution, count + 1)[1:]
 
 
 def seriate(

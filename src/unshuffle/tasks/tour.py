@@ -16,7 +16,6 @@ from ..readers.cells import Sheet, is_number, read_cells
 from ..readers.tables import name_column, numbers
 from ..readers.tsplib import Rule, geo, matrix_of, radians, read_tsplib
 from ..solve import solve
-from ..solve.alternatives import alternatives
 from ..solve.cycle.solver import LARGE, MOST_TOGETHER, default_rounds, default_runs
 from ..solve.kinds import WHOLE
 from ..solve.solution import Polished, Solution
@@ -237,11 +236,9 @@ def solve_tour(cities: Cities, **options) -> Solution:
 
 
 def other_tours(cities: Cities, found: Solution, count: int) -> list[Polished]:
-    """The next best tours that were found, all different."""
-    if cities.cost is not None:
-        return alternatives(Cycle(cities.n), cities.cost, found, count + 1)[1:]
-    tours = [Polished(tour, float(length)) for tour, length in zip(found.starts, found.energies, strict=True)]
-    return sorted(tours, key=lambda tour: tour.energy)[1 : count + 1]
+    """The next best tours that were found, all different; many cities measured by their own rule."""
+    others = found.alternatives(count)
+    return others if cities.places is None else [Polished(o.order, tour_length(cities, o.order)) for o in others]
 
 
 def foreseen(

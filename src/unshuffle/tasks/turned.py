@@ -76,7 +76,8 @@ def in_quarters(found: Solution, turns: tuple[int, ...]) -> Solution:
     """The solution with quarter turns for states."""
     if found.state is None:
         return found
-    return dataclasses.replace(found, state=torch.where(found.state < 0, -1, torch.tensor(turns)[found.state]))
+    state = torch.where(found.state < 0, -1, torch.tensor(turns)[found.state])
+    return dataclasses.replace(found, state=state, given=None)
 
 
 def upright(
@@ -149,7 +150,9 @@ def turned_scores(
 def whole_turned(found: Solution, grid: Grid, turn: int) -> Solution:
     """The whole picture by so many quarter turns; by an odd number the grid, too, is turned."""
     cells = torch.arange(grid.n).reshape(grid.height, grid.width).rot90(turn).reshape(-1)
-    changes: dict[str, Any] = {"order": found.order[cells], "soft": found.soft[:, cells]}
+    changes: dict[str, Any] = {"order": found.order[cells], "soft": found.soft[:, cells], "given": None}
+    if turn % 2:
+        changes["layout"] = Grid(grid.width, grid.height)
     if found.state is not None:
         changes["state"] = torch.where(found.order[cells] < 0, -1, (found.state[cells] + turn) % 4)
     if found.polished is not None:

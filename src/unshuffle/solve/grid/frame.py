@@ -70,13 +70,15 @@ class Frame:
         down, across = (int(s.argmin()) + 1 for s in self.scores(order))
         return np.roll(order.reshape(self.shape), (-down, -across), (0, 1)).reshape(-1)
 
+    def chances(self, order: np.ndarray) -> Pair:
+        """Of each line of seams, after each row and after each column: the probability that it is the border."""
+        odds = [np.exp((score.min() - score) / CUT_SCALE) for score in self.scores(order)]
+        return odds[0] / odds[0].sum(), odds[1] / odds[1].sum()
+
     def certainty(self, order: np.ndarray) -> float:
-        """Probability of the best cut, by softmax of the scores; a picture-wide factor of every tile's confidence."""
-        sure = 1.0
-        for score in self.scores(order):
-            odds = np.exp((score.min() - score) / CUT_SCALE)
-            sure *= 1.0 / float(odds.sum())
-        return sure
+        """Probability of the best cut; a picture-wide factor of every tile's confidence."""
+        rows, columns = self.chances(order)
+        return float(rows.max()) * float(columns.max())
 
 
 def _told(seams: np.ndarray) -> np.ndarray:

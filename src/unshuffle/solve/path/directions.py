@@ -16,6 +16,7 @@ from torch import Tensor
 from ...errors import BadInput
 from ...structure.layouts import Path
 from ..request import Request
+from ..sets import Shares, chain_shares
 from ..solution import Polished, Solution
 from .pieces import RUNS, arrange_pieces
 from .solver import judge_path
@@ -88,6 +89,19 @@ def solve_directions(layout: Path, ends: Ends, asked: Request) -> Solution:
     soft, confidence = judge_path(layout, cost, order, None)
     energies = torch.tensor([energy], dtype=torch.float64)
     return Solution(order, energy, soft, confidence, energies, state=state[order])
+
+
+def direction_shares(layout: Path, ends: Ends, allowed: None, found: Solution) -> Shares:
+    """Of items as they stand: how often each is elsewhere without being turned."""
+    return chain_shares(layout, ends.upright(standing(found)), None, found)
+
+
+def standing(found: Solution) -> Int[Tensor, "n"]:
+    """The state of each item."""
+    state = torch.zeros_like(found.best_order)
+    if found.best_state is not None:
+        state[found.best_order] = found.best_state
+    return state
 
 
 def as_searched(layout: Path, ends: Ends, found: Solution, **_: object) -> Polished:

@@ -93,7 +93,7 @@ def _problem(cost: np.ndarray, weights: np.ndarray, near: np.ndarray | None, all
 
 
 @njit
-def _source(position, i, j, k, move):
+def came_from(position, i, j, k, move):
     """Where the item comes from that stands at ``position`` after the move of A = [i, j) and B = [j, k)."""
     if move < 0 or position < i or position >= k:
         return position
@@ -108,7 +108,7 @@ def _source(position, i, j, k, move):
 
 
 @njit
-def _across(order, cost, weights, i, j, k, middle, move):
+def across(order, cost, weights, i, j, k, middle, move):
     """Cost of the pairs that lie across the joints i, middle or k after a move (-1: as it is); each pair once."""
     n, reach = order.size, weights.size
     total = 0.0
@@ -118,9 +118,9 @@ def _across(order, cost, weights, i, j, k, middle, move):
         if joint <= last or joint >= n:
             continue
         for a in range(max(last, joint - reach), joint):
-            left = order[_source(a, i, j, k, move)]
+            left = order[came_from(a, i, j, k, move)]
             for b in range(joint, min(n, a + reach + 1)):
-                total += weights[b - a - 1] * cost[left, order[_source(b, i, j, k, move)]]
+                total += weights[b - a - 1] * cost[left, order[came_from(b, i, j, k, move)]]
         last = joint
     return total
 
@@ -129,24 +129,38 @@ def _across(order, cost, weights, i, j, k, middle, move):
 def _try(order, place, joints, problem, i, j, k, move):
     """Make the move if it lowers the energy and every item may stand where it comes to stand."""
     middle = j if move == 0 or move == 5 else i + k - j
-    before = _across(order, problem.cost, problem.weights, i, j, k, j, -1)
-    if _across(order, problem.cost, problem.weights, i, j, k, middle, move) >= before - problem.least:
+    before = across(order, problem.cost, problem.weights, i, j, k, j, -1)
+    if across(order, problem.cost, problem.weights, i, j, k, middle, move) >= before - problem.least:
         return False
-    items, cut = order[i:k].copy(), joints[i : k + 1].copy()
-    for a in range(i, k):
-        source = _source(a, i, j, k, move)
-        if problem.allowed.size > 0 and not problem.allowed[order[source], a]:
-            return False
-    for a in range(i, k):
-        items[a - i] = order[_source(a, i, j, k, move)]
-    for a in range(i + 1, k):  # a joint inside a stretch moves with it
-        low, high = _source(a - 1, i, j, k, move), _source(a, i, j, k, move)
-        cut[a - i] = True if a == middle else joints[max(low, high)]
-    order[i:k] = items
-    joints[i : k + 1] = cut
+    if not permitted(order, problem.allowed, i, j, k, move):
+        return False
+    make(order, joints, i, j, k, move)
     for a in range(i, k):
         place[order[a]] = a
     return True
+
+
+@njit
+def permitted(order, allowed, i, j, k, move):
+    """Whether every item may stand where the move takes it; all may, if there is no mask."""
+    fits = True
+    for a in range(i, k if allowed.size > 0 else i):
+        fits = fits and allowed[order[came_from(a, i, j, k, move)], a]
+    return fits
+
+
+@njit
+def make(order, joints, i, j, k, move):
+    """Make the move; a joint inside a stretch moves with it."""
+    middle = j if move == 0 or move == 5 else i + k - j
+    items, cut = order[i:k].copy(), joints[i : k + 1].copy()
+    for a in range(i, k):
+        items[a - i] = order[came_from(a, i, j, k, move)]
+    for a in range(i + 1, k):
+        low, high = came_from(a - 1, i, j, k, move), came_from(a, i, j, k, move)
+        cut[a - i] = True if a == middle else joints[max(low, high)]
+    order[i:k] = items
+    joints[i : k + 1] = cut
 
 
 @njit
@@ -278,11 +292,11 @@ def link_chances(
 ) -> Float[np.ndarray, "n-1"]:
     """How sure each link of the order is: 1/2 if a move that breaks it costs nothing, 1 if all cost more than chance explains."""
     gaps = joint_gaps(order, cost, weights, near=near, cuts=cuts)
-    scale = max(SURE * _scatter(cost[np.ix_(order, order)], weights), ENOUGH * float(np.abs(cost).mean()), 1e-300)
+    scale = max(SURE * scatter(cost[np.ix_(order, order)], weights), ENOUGH * float(np.abs(cost).mean()), 1e-300)
     return 1 / (1 + np.exp(-(gaps / scale).clip(-50, 50)))
 
 
-def _scatter(cost: Float[np.ndarray, "n n"], weights: Float[np.ndarray, "reach"]) -> float:
+def scatter(cost: Float[np.ndarray, "n n"], weights: Float[np.ndarray, "reach"]) -> float:
     """How much the energy across a joint scatters: each pair around what is usual for its lag, over the pairs across."""
     total = 0.0
     for lag, weight in enumerate(weights[: len(cost) - 1], start=1):
@@ -298,7 +312,7 @@ def _kept(order, joint, i, j, k, move):
     middle = j if move == 0 or move == 5 else i + k - j
     for new in (i, middle, k):
         if 0 < new < n:
-            left, right = _source(new - 1, i, j, k, move), _source(new, i, j, k, move)
+            left, right = came_from(new - 1, i, j, k, move), came_from(new, i, j, k, move)
             if min(left, right) == joint - 1 and max(left, right) == joint:
                 return True
     return False
@@ -314,8 +328,8 @@ def _gaps(order, place, joints, problem, gaps):
             for c in range(count):
                 i, j, k, move = moves[c]
                 middle = j if move == 0 or move == 5 else i + k - j
-                change = _across(order, problem.cost, problem.weights, i, j, k, middle, move)
-                change -= _across(order, problem.cost, problem.weights, i, j, k, j, -1)
+                change = across(order, problem.cost, problem.weights, i, j, k, middle, move)
+                change -= across(order, problem.cost, problem.weights, i, j, k, j, -1)
                 for broken in (i, j, k):
                     if 0 < broken < n and change < gaps[broken] and not _kept(order, broken, i, j, k, move):
                         gaps[broken] = change

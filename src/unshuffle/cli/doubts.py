@@ -1,0 +1,48 @@
+"""What commands tell of what they do not know: sets that hold the truth, and the next best orders."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ..solve.sets import Sets
+    from ..solve.solution import Polished, Solution
+
+LEVEL = 0.9
+MOST = 20_000  # items whose sets are written: of more they take longer than the order
+
+
+def sets_in(found: Solution, numbers: Tensor | None = None) -> dict[str, Any]:
+    """For the result file: per item the places and the neighbours that hold the true ones with 90 %; items by these numbers."""
+    return {} if len(found.confidence) > MOST else {"sets": told(found.sets(LEVEL), numbers)}
+
+
+def told(sets: Sets, numbers: Tensor | None = None) -> dict[str, Any]:
+    partners = sets.partners if numbers is None or sets.partners is None else [numbers[some] for some in sets.partners]
+    lists = {"places": sets.places, "partners": partners}
+    own = {} if numbers is None else {"items": numbers.tolist()}
+    return (
+        {"level": sets.level} | own | {k: [s.tolist() for s in some] for k, some in lists.items() if some is not None}
+    )
+
+
+def alternatives_in(others: list[Polished], wanted: int, name: str = "energy") -> dict[str, Any]:
+    """For the result file, if somebody wanted any: orders with their energies, the best first."""
+    return {"alternatives": [{"order": o.order.tolist(), name: o.energy} for o in others]} if wanted else {}
+
+
+def of_groups(others: list[list[Polished]], wanted: int, name: str = "energy") -> list[list[dict[str, Any]]]:
+    """The same of each of several groups."""
+    return [alternatives_in(some, wanted, name)["alternatives"] for some in others]
+
+
+def next_best(result: dict[str, Any], wanted: int, name: str = "energy") -> list[str]:
+    """A line for a person who wanted alternatives."""
+    if not wanted:
+        return []
+    others = result["alternatives"]
+    if not others:
+        return ["No other order was found."]
+    return [f"{len(others)} other orders are in the JSON, the next best with {name} {others[0][name]:.6g}."]
