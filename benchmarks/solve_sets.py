@@ -1,8 +1,8 @@
 """Do the sets hold the truth? `Solution.sets(0.9)` on paths, tours, grids and contacts whose answers are known.
 
-    python benchmarks/solve_sets.py [--data FOLDER] [--only paths tours grids contacts strips] [--out results/solve_sets.json]
+    python benchmarks/solve_sets.py [--data FOLDER] [--only paths tours grids contacts strips tables] [--out results/solve_sets.json]
 
-Curves and tours are made here, of other seeds than those that temperatures were chosen on (9000 and up). FOLDER/faces: portraits 200 to
+Curves, tours and tables are made here, of other seeds than those that temperatures were chosen on (9000 and up). FOLDER/faces: portraits 200 to
 205 with noise, cut into 49 tiles (chosen on 120 to 129); FOLDER/hic: chromosomes II, IV, VI with noise added to the logarithms (chosen
 on I, III, V); FOLDER/shredded: the last five pages, their black painted over as in path_confidence.py. The truth of a tour is the
 best known one. Where the order found is nearly always right, one place an item holds the truth more often than 90 %.
@@ -27,9 +27,12 @@ from tour_confidence import best_known
 import unshuffle as us
 from unshuffle.files import write_atomic
 from unshuffle.readers.pictures import read_picture
+from unshuffle.readers.tables import Table
 from unshuffle.solve.sets import Sets
+from unshuffle.tasks.criteria import Criterion, Kind
 from unshuffle.tasks.hic import scaffold
 from unshuffle.tasks.jigsaw import as_float, cut, reassemble
+from unshuffle.tasks.seriation import dissimilarity, seriate
 from unshuffle.tasks.strips import reassemble_page
 
 LEVEL = 0.9
@@ -38,15 +41,22 @@ Case = tuple[str, Sets, np.ndarray, np.ndarray, float]
 the share of links)."""
 
 
+SURE: list[tuple[np.ndarray, np.ndarray]] = []
+"""Confidences that were not yet measured elsewhere, and whether both neighbours are right."""
+
+
 def as_read(place: np.ndarray, order: np.ndarray) -> np.ndarray:
     """True places, counted from the end at which the order begins."""
     same = np.dot(np.argsort(order) - (len(order) - 1) / 2, place) >= 0
     return place if same else len(place) - 1 - place
 
 
-def in_line(name: str, sets: Sets, place: np.ndarray, order: np.ndarray) -> Case:
+def in_line(name: str, sets: Sets, place: np.ndarray, order: np.ndarray, sure: np.ndarray | None = None) -> Case:
     place = as_read(place, order)
     item = np.argsort(place)
+    if sure is not None:
+        true = np.abs(np.diff(place[order])) == 1
+        SURE.append((sure[order], np.r_[True, true] & np.r_[true, True]))
     return name, sets, place, np.stack((item[:-1], item[1:])), float((place[order] == np.arange(len(order))).mean())
 
 
@@ -111,22 +121,39 @@ def strips(data: Path | None) -> Iterator[Case]:
         yield in_line("painted over", found.sets(LEVEL), mixed, found.order.numpy())
 
 
+def tables(_: Path | None) -> Iterator[Case]:
+    """Counts of finds that come and go along a hidden order, most of them 0: by 2-SUM."""
+    for seed in range(8300, 8316):
+        rng = np.random.default_rng(seed)
+        n, finds = int(rng.integers(20, 50)), int(rng.integers(15, 40))
+        centre, width, total = rng.uniform(-0.1, 1.1, finds), rng.uniform(0.05, 0.15, finds), rng.choice([3, 10, 40])
+        counts = rng.poisson(total * np.exp(-(((np.sort(rng.random(n))[:, None] - centre) / width) ** 2) / 2))
+        counts = counts[counts.any(1)]
+        mixed = rng.permutation(len(counts))
+        names = [str(k) for k in range(max(counts.shape))]
+        table = Table(names[: len(mixed)], names[: counts.shape[1]], counts[mixed].astype(float))
+        found = seriate(dissimilarity(table, Kind.counts), Criterion.two_sum)
+        name = f"{total} at most"
+        yield in_line(name, found.solution.sets(LEVEL), mixed, found.order, found.solution.confidence.numpy())
+
+
 KINDS: dict[str, Callable[[Path | None], Iterator[Case]]] = {
     "paths": paths,
     "tours": tours,
     "grids": grids,
     "contacts": contacts,
     "strips": strips,
+    "tables": tables,
 }
 
 
 def judged(case: Case) -> dict[str, float]:
     _, sets, place, pairs, right = case
     told = {"right": right}
-    if sets.places is not None:
+    if sets.places:
         told["place held"] = float(np.mean([place[k] in some.tolist() for k, some in enumerate(sets.places)]))
         told["places"] = float(np.mean([len(some) for some in sets.places]))
-    if sets.partners is not None:
+    if sets.partners:
         both = np.concatenate((pairs.T, pairs[::-1].T)).tolist()
         told["neighbour held"] = float(np.mean([b in sets.partners[a].tolist() for a, b in both]))
         told["partners"] = float(np.mean([len(some) for some in sets.partners]))
@@ -151,6 +178,13 @@ def main() -> None:
             name: {key: round(float(np.mean([row[key] for row in some])), 3) for key in some[0]}
             for name, some in rows.items()
         }
+        if kind == "tables":
+            sure, right = (torch.from_numpy(np.concatenate(column)) for column in zip(*SURE, strict=True))
+            result[kind]["confidence"] = {
+                "mean": round(float(sure.mean()), 3),
+                "both neighbours right": round(float(right.double().mean()), 3),
+                "expected calibration error": round(us.metrics.expected_calibration_error(sure, right), 3),
+            }
         print(kind, json.dumps(result[kind], indent=1))
     write_atomic(options.out, json.dumps(result, indent=1) + "\n")
 

@@ -240,3 +240,25 @@ def test_ctrl_c_in_the_leaf_orders_keeps_the_best_so_far(monkeypatch):
     assert found.solution.status == "interrupted"
     assert found.value == pytest.approx(1.0)  # the spectral order is exact here
     assert sorted(found.order) == list(range(12))
+
+
+def test_confidence_of_two_sum_is_high_on_a_clear_table_and_low_on_noise():
+    from unshuffle.tasks.two_sum import _change, confidence_of, moves_of
+
+    place = np.arange(20)
+    clear = np.abs(place[:, None] - place).astype(float)
+    noise = np.random.default_rng(0).random((20, 20))
+    noise = noise + noise.T
+    np.fill_diagonal(noise, 0.0)
+    rows = seriate(noise, Criterion.two_sum).order
+    assert float(confidence_of(clear, place).min()) > 0.95
+    assert float(confidence_of(noise, rows).mean()) < 0.5
+    alike = noise.max() - noise
+    np.fill_diagonal(alike, 0.0)
+    moves = moves_of(noise, place)
+    for k in (0, 7, len(moves.start) - 1):
+        p, q = int(moves.start[k]), int(moves.end[k])
+        by_hand = two_sum(noise, moves.made(k, 20)) - two_sum(noise, place)
+        assert _change(alike, p, q) == pytest.approx(by_hand)
+    sure = seriate(clear, Criterion.two_sum).solution
+    assert all(len(places) == 1 for places in sure.sets().places)

@@ -20,12 +20,10 @@ def sets_in(found: Solution, numbers: Tensor | None = None) -> dict[str, Any]:
 
 
 def told(sets: Sets, numbers: Tensor | None = None) -> dict[str, Any]:
-    partners = sets.partners if numbers is None or sets.partners is None else [numbers[some] for some in sets.partners]
+    partners = sets.partners if numbers is None else [numbers[some] for some in sets.partners]
     lists = {"places": sets.places, "partners": partners}
     own = {} if numbers is None else {"items": numbers.tolist()}
-    return (
-        {"level": sets.level} | own | {k: [s.tolist() for s in some] for k, some in lists.items() if some is not None}
-    )
+    return {"level": sets.level} | own | {k: [s.tolist() for s in some] for k, some in lists.items() if some}
 
 
 def alternatives_in(others: list[Polished], wanted: int, name: str = "energy") -> dict[str, Any]:

@@ -7,6 +7,7 @@ layout on made problems so that sets at a level of 90 % hold the truth in 90 % o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -48,21 +49,21 @@ class Sets:
     """
 
     level: float
-    places: list[Int[Tensor, "some"]] | None
-    """Of paths up to which end is the first; None of cycles, which begin anywhere."""
-    partners: list[Int[Tensor, "some"]] | None
-    """None where positions have no neighbours: a `Graph`, a loss."""
+    places: list[Int[Tensor, "some"]]
+    """Of paths up to which end is the first; an empty list of cycles, which begin anywhere."""
+    partners: list[Int[Tensor, "some"]]
+    """An empty list where positions have no neighbours: of a `Graph`, of a loss."""
 
     @classmethod
     def of(cls, shares: Shares, level: float) -> Sets:
-        places, partners = (None if s is None else likeliest(s, level) for s in shares)
+        places, partners = ([] if s is None else likeliest(s, level) for s in shares)
         return cls(level, places, partners)
 
     def __repr__(self) -> str:
         told = [
             f"{sum(map(len, sets)) / max(len(sets), 1):.1f} {name} an item"
             for name, sets in (("places", self.places), ("partners", self.partners))
-            if sets is not None
+            if sets
         ]
         return f"Sets({self.level:.0%}: {', '.join(told)})"
 
@@ -103,6 +104,27 @@ def of_orders(orders: Int[np.ndarray, "orders n"], closed: bool, reversible: boo
 def _counted(row: np.ndarray, column: np.ndarray, n: int, of: int) -> csr_array:
     key, times = np.unique(row * n + column, return_counts=True)
     return coo_array((times / of, (key // n, key % n)), shape=(n, n)).tocsr()
+
+
+def of_moves(order: Int[np.ndarray, "n"], moves: Iterable[tuple[Int[np.ndarray, "n"], float]]) -> Shares:
+    """The shares of single moves, each of items 0, 1, ... as they stand in ``order``, with its odds against staying: where it takes each item,
+    and whom beside. An item that a move leaves alone is no surer by it."""
+    n, here = len(order), np.arange(len(order))
+    rows, columns, odds = [here], [here], [np.ones(n)]
+    links, link_odds = [np.stack((here[:-1], here[1:]))], [np.ones(max(n - 1, 0))]
+    for other, chance in moves:
+        moved = np.flatnonzero(other != here)
+        new = np.stack((other[:-1], other[1:]))[:, np.abs(np.diff(other)) != 1]
+        rows.append(other[moved])
+        columns.append(moved)
+        odds.append(np.full(len(moved), chance))
+        links.append(new)
+        link_odds.append(np.full(new.shape[1], chance))
+    one, two = order[np.concatenate(links, axis=1)]
+    both, ends = np.tile(np.concatenate(link_odds), 2), (np.r_[one, two], np.r_[two, one])
+    at = (order[np.concatenate(rows)], np.concatenate(columns))
+    places = coo_array((np.concatenate(odds), at), shape=(n, n))
+    return Shares(_kept(places.tocsr()), _kept(coo_array((both, ends), shape=(n, n)).tocsr()))
 
 
 def near_orders(

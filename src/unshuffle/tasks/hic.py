@@ -67,8 +67,8 @@ class Scaffolds:
             cost, _, cuts = joined(self.contacts, self.logs, group)
             found = Sets.of(near_orders(Path(len(group), reach=REACH), cost, np.arange(len(group)), cuts=cuts), level)
             for k, bin in enumerate(group.tolist()):
-                places[bin] = (found.places or places)[k]
-                partners[bin] = torch.from_numpy(group[(found.partners or partners)[k].numpy()])
+                places[bin] = found.places[k]
+                partners[bin] = torch.from_numpy(group[found.partners[k].numpy()])
         return Sets(level, places, partners)
 
     def alternatives(self, count: int = 3) -> list[list[Polished]]:

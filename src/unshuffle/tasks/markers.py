@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from ..readers.genotypes import Genotypes
 from ..solve import solve
 from ..solve.linkage import Cross, Moves, cross_of, link_chances, moves_at, readings, recombination, ripple
-from ..solve.sets import Sets, Shares
+from ..solve.sets import Sets, of_moves
 from ..solve.solution import Polished
 from ..structure.layouts import Path
 from ..watch import Step, Watch
@@ -56,8 +56,10 @@ class LinkageGroup:
 
     def sets(self, level: float = 0.9) -> Sets:
         """Per marker in order the places in the group, and the markers beside it, that hold the true ones with this probability."""
-        found = Sets.of(_shares(len(self.order), self.moves), level)
-        partners = [torch.from_numpy(self.order[some.numpy()]) for some in found.partners or ()]
+        here, likely = np.arange(len(self.order)), np.flatnonzero(self.moves.gain > LEAST_GAIN).tolist()
+        odds = np.exp(self.moves.gain.clip(max=0.0))
+        found = Sets.of(of_moves(here, ((self.moves.made(here, k), odds[k]) for k in likely)), level)
+        partners = [torch.from_numpy(self.order[some.numpy()]) for some in found.partners]
         return Sets(level, found.places, partners)
 
     def alternatives(self, count: int = 3) -> list[Polished]:
@@ -72,24 +74,6 @@ class LinkageGroup:
     def confidence(self) -> Float[np.ndarray, "markers"]:
         """Per marker in order, that of its weaker join."""
         return np.minimum(np.r_[1.0, self.joins], np.r_[self.joins, 1.0])
-
-
-def _shares(n: int, moves: Moves) -> Shares:
-    """Of markers 0, 1, ... in order: where the moves take each, and whom beside, by their odds against where it stands."""
-    here = np.arange(n)
-    rows, columns, odds = [here], [here], [np.ones(n)]
-    links = [np.stack((here[:-1], here[1:]))]
-    link_odds = [np.ones(max(n - 1, 0))]
-    for k in np.flatnonzero(moves.gain > LEAST_GAIN).tolist():
-        other, chance = moves.made(here, k), float(np.exp(min(moves.gain[k], 0.0)))
-        moved = np.flatnonzero(other != here)
-        rows, columns, odds = [*rows, other[moved]], [*columns, moved], [*odds, np.full(len(moved), chance)]
-        new = np.stack((other[:-1], other[1:]))[:, np.abs(np.diff(other)) != 1]
-        links, link_odds = [*links, new], [*link_odds, np.full(new.shape[1], chance)]
-    one, two = np.concatenate(links, axis=1)
-    both, ends = np.tile(np.concatenate(link_odds), 2), (np.r_[one, two], np.r_[two, one])
-    places = coo_array((np.concatenate(odds), (np.concatenate(rows), np.concatenate(columns))), shape=(n, n))
-    return Shares(places.tocsr(), coo_array((both, ends), shape=(n, n)).tocsr())
 
 
 @dataclass(frozen=True, eq=False)

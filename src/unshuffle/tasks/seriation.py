@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -26,6 +27,7 @@ from ..solve.solution import Solution
 from ..structure.layouts import Graph, Path
 from ..watch import Step, Watch
 from .criteria import Criterion, Kind
+from .two_sum import confidence_of, shares_of
 
 MOST_LEAVES = 1500  # optimal leaf ordering is cubic: 1500 rows take half a minute
 LINKAGES = ("average", "complete", "single")
@@ -180,7 +182,8 @@ class Seriation:
         """The solution with another order of the same rows in its place."""
         if self.dissimilarity is None:
             raise ValueError("Of many rows there is one order.")
-        return instead(self.solution, *_problem(self.dissimilarity, self.criterion), torch.from_numpy(order.copy()))
+        D, other = self.dissimilarity, torch.from_numpy(order.copy())
+        return _judged(instead(self.solution, *_problem(D, self.criterion), other), D, self.criterion)
 
 
 def seriate(
@@ -224,7 +227,14 @@ def seriate(
                 winner, best = f"annealed from the {name}", again
         if best.energy > value - slack:
             winner, best = name, instead(best, *_problem(D, criterion), torch.from_numpy(order.copy()))
-    return Seriation(best.order.numpy(), criterion, best.energy, winner, values, best, D)
+    return Seriation(best.order.numpy(), criterion, best.energy, winner, values, _judged(best, D, criterion), D)
+
+
+def _judged(found: Solution, D: Float[np.ndarray, "n n"], criterion: Criterion) -> Solution:
+    """With a confidence, and sets, of neighbours in a line: to annealing 2-SUM is a graph like any other."""
+    if criterion is Criterion.path:
+        return found
+    return replace(found, confidence=confidence_of(D, found.order.numpy()), weigh=partial(shares_of, D))
 
 
 def seriate_many(
