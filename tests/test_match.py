@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import unshuffle as us
 from unshuffle.cli.common import build
 from unshuffle.solve.match.exact import Distances
-from unshuffle.solve.match.local import Neighbourhoods, shared_neighbours, untied
+from unshuffle.solve.match.local import Neighbourhoods, laid_out, shared_neighbours
 from unshuffle.solve.match.overlay import coordinates, overlaid
 from unshuffle.solve.match.slack import Slack
 from unshuffle.solve.match.starts import groups
@@ -275,16 +275,26 @@ def test_a_sample_is_matched_with_all_of_its_parts():
     assert torch.allclose(found.soft.sum(1), torch.full((150,), 0.6), atol=0.05)
 
 
-def test_ties_are_broken_by_whom_else_two_items_know_and_order_is_kept():
+def test_hops_are_laid_out_in_space():
     X = torch.rand(40, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     D = torch.cdist(X, X)
     hops = torch.where(D < 0.35, 1.0, torch.where(D < 0.7, 2.0, 3.0)).double().fill_diagonal_(0)
-    finer = untied(hops)
-    assert bool(((finer[:, :, None] < finer[:, None, :]) >= (hops[:, :, None] < hops[:, None, :])).all())
-    near = hops == 1
+    finer, near = laid_out(hops), hops == 1
     ranks = torch.corrcoef(torch.stack([finer[near], D[near]]))[0, 1]
     assert float(ranks) > 0.5  # of the hops alone it has no correlation: they are all the same
-    assert torch.equal(untied(torch.zeros(3, 3)), torch.zeros(3, 3))
+    assert torch.equal(laid_out(torch.zeros(3, 3, dtype=torch.float64)), torch.zeros(3, 3, dtype=torch.float64))
+
+
+def test_strangers_have_no_distances_in_common_and_parts_of_one_set_have():
+    """A third of two unrelated sets can be chosen so that half of its distances agree."""
+    generator = torch.Generator().manual_seed(1)
+    X, other = (torch.randn(80, 6, generator=generator) for _ in range(2))
+    part = torch.cat([X[:50] + 0.05 * torch.randn(50, 6, generator=generator), other[50:]])
+    D1, D2, D3 = (torch.cdist(Y, Y) for Y in (X, other, part))
+    assert us.match(D1, D2, distances=True).structure == "neighbourhoods"
+    found = us.match(D1, D3, distances=True)
+    assert found.structure == "distances"
+    assert f1(found, [[k, k] for k in range(50)]) > 0.95
 
 
 def test_ties_count_in_part_and_groups_are_of_equal_size():

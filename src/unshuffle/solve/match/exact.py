@@ -63,11 +63,30 @@ class Distances:
 
     def support(self, P: Float[Tensor, "runs m n"]) -> Float[Tensor, "runs m n"]:
         """How many of the others agree, beyond chance."""
+        return (self._agreeing(P) - self.chance * _others(P)) / (1 - self.chance)
+
+    def _agreeing(self, P: Float[Tensor, "runs m n"]) -> Float[Tensor, "runs m n"]:
         agreeing = torch.zeros_like(P)
         for a, b in zip(self.B1, self.B2, strict=True):
             agreeing += a @ P @ b
-        others = P.sum((-1, -2), keepdim=True) - P.sum(-1, keepdim=True) - P.sum(-2, keepdim=True) + P
-        return (agreeing - self.chance * others) / (1 - self.chance)
+        return agreeing
+
+    def agreement(self, P: Float[Tensor, "1 m n"]) -> float:
+        """Which share of the distances between matched points agrees, beyond what would if the pairs were shuffled.
+
+        The points of a dense part are all equally far from each other, and agree with those of any other, however they are paired.
+        """
+        rows, columns, mass = P[0].sum(1), P[0].sum(0), float(P.sum())
+        agree = float((P * self._agreeing(P)).sum()) / max(float((P * _others(P)).sum()), 1.0)
+        shuffled = float(((rows @ self.B1 @ rows) * (columns @ self.B2 @ columns)).sum())
+        for total in (rows, columns):
+            shuffled /= max(mass**2 - float(total @ total), 1.0)
+        return (agree - shuffled) / max(1 - shuffled, 1e-6)
+
+
+def _others(P: Float[Tensor, "runs m n"]) -> Float[Tensor, "runs m n"]:
+    """How much of P is in other rows and columns."""
+    return P.sum((-1, -2), keepdim=True) - P.sum(-1, keepdim=True) - P.sum(-2, keepdim=True) + P
 
 
 class Search:
@@ -118,26 +137,30 @@ def match_distances(
     share = REJECT if reject is None else reject
     search, unit = Search(share, prior, pull, watch), _nearest(D1, D2)
     P = _starts(D1, D2, search, t.runs if all(map(flat, places)) else 4 * t.runs, t, generator)
-    P, support, usual = search.level(Distances(D1, D2, t.middle * unit, t.most), P, (3.0, 6.0), 6)
+    problem = Distances(D1, D2, t.middle * unit, t.most)
+    P, support, usual = search.level(problem, P, (3.0, 6.0), 6)
     best = (P * support).sum((-1, -2)).argmax()
     P, support, usual = P[best][None], support[best][None], usual[best][None]
-    if convincing(P, usual):
+    spatial = places[0] is not None and places[1] is not None
+    if _convincing(problem, P, spatial):
         P, support, usual = search.level(Distances(D1, D2, t.fine * unit, t.most), P, (4.0, 20.0), 8)
         noise = _noise(D1, D2, support[0], float(share * usual / 2))
-        last = Distances(D1, D2, min(t.noise * noise, t.fine * unit), t.most)
-        P, support, usual = search.level(last, P, (8.0, 20.0), 8)
-        if reject is None and places[0] is not None and places[1] is not None:
-            over = overlaid(places[0], places[1], P[0], prior, pull)
+        problem = Distances(D1, D2, min(t.noise * noise, t.fine * unit), t.most)
+        P, support, usual = search.level(problem, P, (8.0, 20.0), 8)
+        if reject is None and spatial:
+            over = overlaid(*places, P[0], prior, pull)  # pyright: ignore[reportArgumentType]
             if over is not None:
                 return Found(over.scores, over.soft, over.price, True, (D1, D2))
     beta = t.soft * math.log(max(P.shape[-2:]) + 1)
     soft = search.projected(Slack(*P.shape[-2:], reject=True), support, usual, beta, 30)[0]
-    return Found(support[0] / float(usual), soft, share / 2, convincing(P, usual), (D1, D2))
+    return Found(support[0] / float(usual), soft, share / 2, _convincing(problem, P, spatial), (D1, D2))
 
 
-def convincing(P: Float[Tensor, "1 m n"], usual: Float[Tensor, "1"]) -> bool:
-    """Whether more than half of the distances between matched points agree, beyond chance."""
-    return float(usual) > 0.5 * max(float(P.sum()) - 1, 1.0)
+def _convincing(problem: Distances, P: Float[Tensor, "1 m n"], spatial: bool) -> bool:
+    """Whether more than half of the distances between matched points agree; and where these are no points of space, among which
+    strangers seldom do, at least a third of what there would be if the smaller set were matched as a whole."""
+    agreement = problem.agreement(P)
+    return agreement > 0.5 and (spatial or agreement * float(P.sum()) / min(P.shape[-2:]) > 1 / 3)
 
 
 def _starts(D1: Tensor, D2: Tensor, search: Search, runs: int, t: Tolerances, generator: torch.Generator) -> Tensor:

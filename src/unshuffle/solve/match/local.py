@@ -21,13 +21,17 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ...watch import Watch
-from .checks import correlation, counted
+from .checks import counted
 from .found import Asked, Found
 from .slack import Slack
-from .starts import RUNS, coarse, distinct, double_centred, rotations
+from .starts import RUNS, coarse, directions, distinct, double_centred, rotations
 
 NEIGHBOURS = (0.02, 0.04, 0.08, 0.16, 0.32)
 """Shares of the smaller set."""
+DIMENSIONS = 8
+"""Of the space in which hop counts are laid out."""
+SETTLED = 8
+"""Steps at one temperature, after which P changes no more."""
 STARTS = 6
 """Different alignments that are taken from the groups to the items."""
 
@@ -38,20 +42,19 @@ class Temperatures:
 
     groups: tuple[float, ...] = (2.0, 2.0, 2.0, 2.5, 3.1, 3.9, 4.9, 6.0)
     choice: tuple[float, ...] = (3.0, 3.75, 4.7)
-    sharp: tuple[float, ...] = tuple(3.0 * 1.25**k for k in range(15))
     soft: float = 3.0
-    """P of the sharp support at this beta is what is reported. On branching manifolds seen through two noisy views FOSCTTM is
-    nearly flat from 3 to 8; sharper, P fits the noise."""
+    """P in equilibrium at this beta is what is reported: sharper, it fits the noise."""
+    sharp: tuple[float, ...] = tuple(3.0 * 1.25**k for k in range(15))
 
 
-def untied(D: Float[Tensor, "n n"]) -> Float[Tensor, "n n"]:
-    """The same order of distances, ties broken by how alike two items' distances from all others are.
+def laid_out(D: Float[Tensor, "n n"]) -> Float[Tensor, "n n"]:
+    """Distances between places in a space of few dimensions that have about these distances: Isomap, if they are hops in a graph.
 
-    Counts such as hops are nothing but ties: of a graph of 110 neighbours they tell 110 near items from the others, and who of
-    them is nearest only by whom else they know.
+    Counts are nothing but ties: hops in a graph of 110 neighbours tell 110 near items from the others, and who of them is nearest
+    only together, by all others from which they are as far.
     """
-    steps = D.unique().diff()
-    return D + 0.49 * steps.min() * correlation(D) if len(steps) else D
+    X, _ = directions(-0.5 * D**2, DIMENSIONS)
+    return torch.cdist(X, X, compute_mode="donot_use_mm_for_euclid_dist").double()
 
 
 def shared_neighbours(D: Float[Tensor, "n n"], counts: list[int]) -> Float[Tensor, "n n"]:
@@ -86,7 +89,7 @@ class Neighbourhoods:
         cls, D1: Tensor, D2: Tensor, prior: Tensor | None = None, pull: Tensor | None = None, even: bool = False
     ) -> Neighbourhoods:
         smaller = min(len(D1), len(D2))
-        D1, D2 = (untied(D) if counted(D) else D for D in (D1, D2))
+        D1, D2 = (laid_out(D) if counted(D) else D for D in (D1, D2))
         S1, S2 = (shared_neighbours(D, _counts(len(D) if even else smaller, smaller)) for D in (D1, D2))
         unit = ((S1.var(correction=0) + S2.var(correction=0)) / 2).sqrt().clamp_min(1e-6)  # 0: all are alike
         return cls((S1 / unit).float(), (S2 / unit).float(), prior, pull, even)
@@ -207,10 +210,11 @@ def match_neighbourhoods(
     aligned = [(problem, _aligned(problem, generator, watch, t)) for problem in readings]
     problem, P = max(aligned, key=lambda found: found[0].agreement(found[1]))
     problem = replace(problem, cut=0.5)
-    P, support, _ = problem.anneal(P[None], t.sharp, watch, "neighbourhoods")
     beta, compared = t.soft * problem.critical, (problem.S1, problem.S2)
+    P, support, _ = problem.anneal(P[None], (t.soft,), watch, "equilibrium", steps=SETTLED)
+    soft = problem.slack()(problem.pulled(beta * support), iterations=30)
+    P, support, _ = problem.anneal(P, t.sharp, watch, "neighbourhoods")
     if reject is None:
-        soft = problem.slack()(problem.pulled(beta * support), iterations=30)
         return Found(support[0], soft[0], None, True, compared)
     unit = problem.unlike(P[0])
     support = 1 - problem.mismatch(P[0]) / unit
