@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...compute.jit import njit
-from .lines import new_lines
+from .lines import new_square_lines
 from .logits import as_given, logits, new_words, spend
 from .moving import backward_moving, forward_moving, strengthened
 from .scaling import (
@@ -53,8 +53,8 @@ def forward(given, tolerance, soft, state, limits, low, high):
     batch, n, T = given.scores.shape[0], soft.shape[1], state.u.shape[1]
     samples, alike = soft.shape[0] // batch, soft.dtype.type(given.block[2])
     # one allocation each: two views of one are taken to overlap, and the loops over them stay scalar
-    totals, sums = np.empty(n + 8, soft.dtype), np.empty(n + 8, soft.dtype)
-    lines = new_lines(n, n, soft)
+    totals, sums = np.empty(n + 16, soft.dtype), np.empty(n + 16, soft.dtype)
+    lines = new_square_lines(n, soft)
     L = np.empty((0, n), soft.dtype)  # made when it is needed
     words = new_words(n)
     for job in range(low, high):
@@ -88,7 +88,7 @@ def backward(given, soft, grad, state, outs, samples, limits, low, high):
     batch, n, shares = given.scores.shape[0], soft.shape[1], outs.scores.shape[0]
     work, alike = new_adjoint(state.u.shape[1], n, soft), soft.dtype.type(given.block[2])
     D = L = K = np.empty((0, n), soft.dtype)  # made when they are needed
-    lines = new_lines(n, n, soft)
+    lines = new_square_lines(n, soft)
     wanted = outs.beta.shape[0] + outs.field.shape[0] > 0
     x = np.empty(n * n if wanted else 0, soft.dtype)
     words = new_words(n)

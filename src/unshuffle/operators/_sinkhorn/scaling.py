@@ -23,7 +23,7 @@ import numpy as np
 from ...compute.jit import njit
 from ...compute.vector_math import exp_below
 from .lanes import extremes, four_gradient_rows, lower_row, pull_four, scale_row, sweep_four
-from .lines import lay_out, weighted_rows
+from .lines import lay_out, pull_held, sweep_held, weighted_rows
 
 UNUSABLE, EASY, PACKED, MOVED = 0, 1, 2, 3  # kinds of matrices: how they were done, and how their gradient is
 
@@ -63,7 +63,7 @@ def new_adjoint(T, n, like):
     """One allocation each: two views of one are taken to overlap, and the loops over them stay scalar."""
     return Adjoint(
         np.empty((T, n), like.dtype), np.empty((T, n), like.dtype), np.empty((T, n), like.dtype), np.empty((T, n), like.dtype),
-        np.empty(n, like.dtype), np.empty(n, like.dtype), np.empty(n + 8, like.dtype), np.empty(n + 8, like.dtype),
+        np.empty(n, like.dtype), np.empty(n, like.dtype), np.empty(n + 16, like.dtype), np.empty(n + 16, like.dtype),
     )  # fmt: skip
 
 
@@ -119,14 +119,27 @@ def dot(a, b):
 @njit(fastmath=True)
 def sweep(K, lines, v, alike, totals, u, sums):
     """totals = K v, u = 1 / totals, sums = K^T u, in one pass over K, four rows at a time, or with its transpose."""
-    n = K.shape[0]
-    if lines[0].shape[0]:
-        weighted_rows(lines[1], v, totals, n)
+    n, (across, down) = K.shape[0], lines
+    if down.shape[0]:
+        weighted_rows(down, v, totals, n)
         column_scalings(totals, alike, u)
-        weighted_rows(lines[0], u, sums, n)
+        weighted_rows(across, u, sums, n)
         return
     rows = n if alike == 1 else n - 1
-    one = K.dtype.type(1)
+    if across.shape[0]:
+        sweep_held(across, v, totals, u, sums, rows)
+    else:
+        _sweep_by_fours(K, v, totals, u, sums, rows)
+    if rows < n:
+        totals[rows] = dot(K[rows], v)
+        u[rows] = alike / totals[rows]
+        for j in range(n):
+            sums[j] += K[rows, j] * u[rows]
+
+
+@njit(fastmath=True)
+def _sweep_by_fours(K, v, totals, u, sums, rows):
+    n, one = K.shape[0], K.dtype.type(1)
     fill(sums, 0)
     for i in range(0, rows - 3, 4):
         sweep_four(K, i, v, totals, u, sums, n, i)
@@ -139,11 +152,6 @@ def sweep(K, lines, v, alike, totals, u, sums):
             for j in range(n):
                 sums[j] += K[i, j] * u[i]
     gather(sums, n)
-    if rows < n:
-        totals[rows] = dot(K[rows], v)
-        u[rows] = alike / totals[rows]
-        for j in range(n):
-            sums[j] += K[rows, j] * u[rows]
 
 
 @njit(fastmath=True)
@@ -164,7 +172,7 @@ def start_at(v, alike):
 
 @njit
 def gather(sums, n):
-    """The last n % 8 sums come from behind the others, where ``_simd`` leaves them; the length of ``sums`` is n + 8."""
+    """The last n % 8 sums come from behind the others, where `lanes` leaves them; ``sums`` has room for 8 more than n."""
     if n >= 8:
         for j in range(n - n % 8, n):
             sums[j] = sums[j + 8]
@@ -233,17 +241,30 @@ def scaled(K, u, v):
 @njit(fastmath=True)
 def pull(P, lines, s, a, first, alike, r, totals, sums):
     """r = -a (first + a (P s)), sums = P^T r, in one pass over P; the last of s and of r are shared by those that they stand for."""
-    n = P.shape[0]
+    n, (across, down) = P.shape[0], lines
     rows = n if alike == 1 else n - 1
     if rows < n:
         s[rows] /= alike
-    if lines[0].shape[0]:
-        weighted_rows(lines[1], s, totals, n)
+    if down.shape[0]:
+        weighted_rows(down, s, totals, n)
         for i in range(n):
             r[i] = -a[i] * (first[i] + a[i] * totals[i])
         r[n - 1] /= alike
-        weighted_rows(lines[0], r, sums, n)
+        weighted_rows(across, r, sums, n)
         return
+    if across.shape[0]:
+        pull_held(across, s, a, first, r, sums, rows)
+    else:
+        _pull_by_fours(P, s, a, first, r, sums, rows)
+    if rows < n:
+        r[rows] = -a[rows] * (first[rows] + a[rows] * dot(P[rows], s)) / alike
+        for j in range(n):
+            sums[j] += P[rows, j] * r[rows]
+
+
+@njit(fastmath=True)
+def _pull_by_fours(P, s, a, first, r, sums, rows):
+    n = P.shape[0]
     fill(sums, 0)
     for i in range(0, rows - 3, 4):
         pull_four(P, i, s, a, first, r, sums, n, i)
@@ -255,10 +276,6 @@ def pull(P, lines, s, a, first, alike, r, totals, sums):
             for j in range(n):
                 sums[j] += P[i, j] * r[i]
     gather(sums, n)
-    if rows < n:
-        r[rows] = -a[rows] * (first[rows] + a[rows] * dot(P[rows], s)) / alike
-        for j in range(n):
-            sums[j] += P[rows, j] * r[rows]
 
 
 @njit(fastmath=True)
