@@ -139,7 +139,7 @@ def _step(quick: bool, say: Say) -> list[dict[str, Any]]:
     from ..bench import step
 
     rows = []
-    for case in ((64, 50),) if quick else step.CASES:
+    for case in ((16, 50),) if quick else step.CASES:
         say(f"training step, {case}")
         found = step.measure(*case, seconds=2 * _seconds(quick))
         rows.append(asdict(found) | {"ratio": found.ratio, "overhead": found.overhead})
