@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import unshuffle as us
+from unshuffle.solve import exact, partial
 from unshuffle.solve.partial import Prices, Squared, _thinned, usual_price
 
 
@@ -56,6 +57,21 @@ def test_few_items_have_the_best_of_all_partial_orders(kind, m, n, reject):
     assert found.energy == pytest.approx(energy(layout, found.order.tolist(), cost, item, position), abs=1e-9)
     assert found.energy == pytest.approx(best, abs=1e-9)
     assert sorted(found.left_out.tolist() + placed) == list(range(m))
+
+
+@pytest.mark.parametrize("kind", LAYOUTS)
+def test_eight_items_at_six_places_are_tried_in_all_ways_and_not_annealed(kind, monkeypatch):
+    monkeypatch.setattr(partial, "_starts", None)
+    layout, cost = LAYOUTS[kind](6), torch.rand(8, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    cost.fill_diagonal_(0)
+    problem = Squared(layout, cost, Prices(torch.rand(8, dtype=torch.float64), 0.2))
+    orders = exact.partial_orders(8, 6, 0, None)
+    assert len(orders) == len(orders.unique(dim=0)) == exact.count_partial(8, 6, 0)
+    some = orders[:: len(orders) // 50]
+    squares = torch.stack([problem.energy(problem.whole(order.numpy())) for order in some])
+    assert torch.allclose(problem.costs(some), squares)
+    found = us.solve(layout, cost=cost, reject=(problem.prices.items, 0.2))
+    assert found.energy == pytest.approx(float(problem.costs(orders).min()))
 
 
 @pytest.mark.parametrize("prices", [None, Prices(torch.tensor([0.3, 0.2, 0.5, 0.1, 0.4], dtype=torch.float64), 0.25)])

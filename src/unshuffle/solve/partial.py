@@ -139,6 +139,26 @@ class Squared:
         unplaced = 0.0 if self.prices is None else float(self.prices.items.sum())
         return self.graph.energy(orders, self.priced) + unplaced
 
+    @property
+    def least(self) -> int:
+        """So many are placed, or more."""
+        return min(self.m, self.layout.n) if self.prices is None else 0
+
+    def costs(self, places: Int[Tensor, "orders n"]) -> Float[Tensor, "orders"]:
+        """The same energy of orders with -1, link by link: for many orders of few items."""
+        blank, n = self.m, self.layout.n
+        who = torch.where(places < 0, blank, places)
+        links = torch.nn.functional.pad(self.cost, (0, 1, 0, 1))
+        weights = self.graph.weights[:n, :n]
+        total = self.cost.new_zeros(len(places))
+        if self.prices is not None:
+            weights = weights - torch.eye(n).to(weights)
+            each = torch.cat((-self.prices.items, self.cost.new_full((1,), self.prices.position)))
+            total += each[who].sum(1) + self.prices.items.sum()
+        for a, b in weights.nonzero().tolist():
+            total += weights[a, b] * links[who[:, a], who[:, b]]
+        return total
+
     def whole(self, places: Int[np.ndarray, "n"]) -> Int[Tensor, "size"]:
         """An order with -1 as an order of items and blanks."""
         order = np.full(self.size, -1)
@@ -161,9 +181,9 @@ def solve_partial(
     mask = None if allowed is None else checks.feasible(_padded(allowed, True, problem.size))
     start = None if init is None else _padded(init, float(init.mean()), problem.size)
     asked = asked._replace(allowed=mask, init=start)
-    if problem.size <= exact.MOST:
-        order, _ = exact.best_of_all(problem.graph, problem.priced, mask)
-        starts = order.unsqueeze(0)
+    if exact.count_partial(problem.m, layout.n, problem.least) <= exact.MOST_PARTIAL:
+        orders = exact.partial_orders(problem.m, layout.n, problem.least, allowed)
+        starts = problem.whole(orders[problem.costs(orders).argmin()].numpy()).unsqueeze(0)
     else:
         starts = _starts(problem, asked)
     ends = torch.stack([_settled(problem, order, mask, asked.watch) for order in starts])
