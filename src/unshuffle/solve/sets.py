@@ -135,12 +135,24 @@ def near_orders(
     **rules: Any,
 ) -> Shares:
     """The shares of the orders of a walk around this one."""
-    closed, weights = isinstance(layout, Cycle), np.array(getattr(layout, "weights", (1.0,)))
-    temperature = usual_temperature(layout, cost, order) if temperature is None else temperature
-    rng = np.random.default_rng(0)
-    others = nearby_orders(order, cost, weights, temperature, rng, closed=closed, **rules)
+    others = walk_around(layout, cost, order, temperature=temperature, **rules)
     reversible = bool(np.array_equal(cost, cost.T)) and rules.get("allowed") is None
-    return of_orders(np.concatenate((order[None], others)), closed, reversible)
+    return of_orders(np.concatenate((order[None], others)), isinstance(layout, Cycle), reversible)
+
+
+def walk_around(
+    layout: Path | Cycle,
+    cost: Float[np.ndarray, "n n"],
+    order: Int[np.ndarray, "n"],
+    allowed: Bool[np.ndarray, "n n"] | None = None,
+    temperature: float | None = None,
+    **rules: Any,
+) -> Int[np.ndarray, "orders n"]:
+    """Orders nearly as good as this one, by the temperature of the layout unless another is given."""
+    weights = np.array(layout.weights if isinstance(layout, Path) else (1.0,))
+    warm = usual_temperature(layout, cost, order) if temperature is None else temperature
+    rules |= {"closed": isinstance(layout, Cycle), "allowed": allowed}
+    return nearby_orders(order, cost, weights, warm, np.random.default_rng(0), **rules)
 
 
 def usual_temperature(layout: Path | Cycle, cost: Float[np.ndarray, "n n"], order: Int[np.ndarray, "n"]) -> float:
