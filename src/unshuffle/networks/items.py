@@ -55,7 +55,7 @@ class ItemScorer(nn.Module):
         sizes(positions=positions, features=features, hidden=hidden)
         self.standardise = standardise
         self.layers = nn.Sequential(
-            _glorot(nn.Linear(features, hidden)), nn.ReLU(), _glorot(nn.Linear(hidden, positions))
+            _glorot(nn.Linear(features, hidden)), nn.ReLU(inplace=True), _glorot(nn.Linear(hidden, positions))
         )
 
     def forward(self, items: Items) -> ItemScores:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from ..compute.jit import have_numba, njit
 from ..compute.memory import LARGE, empty_like
+from ..compute.threads import in_chunks
 from ..compute.transforms import symbolic
 
 
@@ -27,7 +30,8 @@ class Blend(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, soft: Tensor, items: Tensor) -> Tensor:
         ctx.save_for_backward(soft, items)
-        return _product(soft, items)
+        of_one_feature = items.shape[-1] == 1 and have_numba and soft.device.type == "cpu" and soft.is_contiguous()
+        return _weighted_sums(soft, items) if of_one_feature else _product(soft, items)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None]:
@@ -40,3 +44,23 @@ class Blend(torch.autograd.Function):
             room = {} if torch.is_grad_enabled() else {"out": empty_like(soft)}
             to_soft = by(items, grad.mT, **room)
         return to_soft, to_items
+
+
+def _weighted_sums(soft: Tensor, items: Tensor) -> Tensor:
+    """The product for one feature, which takes as long as it takes to read P once; torch's takes twice that."""
+    m, n = soft.shape[-2:]
+    P = soft.detach().numpy().reshape(-1, m, n)
+    x = items.detach().expand(*soft.shape[:-1], 1).reshape(-1, m).numpy()
+    out = np.zeros((len(P), n), P.dtype)
+    in_chunks(lambda low, high: _sum_rows(P, x, out, low, high), len(P), float(P.size))
+    return torch.from_numpy(out).reshape(*soft.shape[:-2], n, 1)
+
+
+@njit(fastmath=True)
+def _sum_rows(P, x, out, low, high):
+    for k in range(low, high):
+        total = out[k]
+        for i in range(P.shape[1]):
+            weight, row = x[k, i], P[k, i]
+            for j in range(row.size):
+                total[j] += weight * row[j]

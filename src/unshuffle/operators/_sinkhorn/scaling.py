@@ -299,6 +299,7 @@ def recursion(P, lines, G, u, v, start, alike, work):
     """Fills a, c, r, s (T x n each); c[t] is $c_{t-1}$ of the formula, so c[0] belongs to the start, $v_0$."""
     T, n = u.shape
     a, c, r, s, f_bar, g_bar, totals, sums = work
+    weigh_gradient(P, G, f_bar, g_bar)  # first: it reads both in order, as memory likes to be read
     lay_out(P, lines)
     one, zero = P.dtype.type(1), P.dtype.type(0)
     for i in range(n):
@@ -312,7 +313,6 @@ def recursion(P, lines, G, u, v, start, alike, work):
             c[t, i] = v[t - 1, i] * c[0, i]
     for i in range(n):
         c[0, i] *= start[i]
-    weigh_gradient(P, G, f_bar, g_bar)
     for t in range(T - 1, -1, -1):
         for j in range(n):
             s[t, j] = -(c[t + 1, j] if t + 1 < T else one) * g_bar[j]
