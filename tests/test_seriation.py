@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ from unshuffle.tasks.seriation import (
     seriate,
     two_sum,
 )
+from unshuffle.watch import Stopped
 
 
 def graves(rows: int = 20, types: int = 16, seed: int = 0) -> np.ndarray:
@@ -225,10 +227,24 @@ def test_command_line(tmp_path) -> None:
     assert bad.exit_code == 2
 
 
+def test_the_leaf_order_of_many_rows_can_be_ended_on_the_way_and_is_the_same(monkeypatch):
+    D = squareform(pdist(np.random.default_rng(0).normal(size=(40, 3))))
+    here = seriation.leaf_order(D, "average")
+    monkeypatch.setattr(seriation, "SOON", 10)
+    assert (seriation.leaf_order(D, "average") == here).all()
+    monkeypatch.setattr(seriation, "LEAVES", "import time; time.sleep(100)")
+    began = time.perf_counter()
+    with pytest.raises(Stopped):
+        seriation.leaf_order(D, "average", lambda: False)
+    assert time.perf_counter() - began < 5
+    monkeypatch.setattr(seriation, "LEAVES", "raise SystemExit(1)")  # killed, say: then here
+    assert (seriation.leaf_order(D, "average") == here).all()
+
+
 def test_ctrl_c_in_the_leaf_orders_keeps_the_best_so_far(monkeypatch):
     calls = []
 
-    def pressed(D, method):
+    def pressed(D, method, more):
         calls.append(method)
         os.kill(os.getpid(), signal.SIGINT)
         return np.arange(len(D))

@@ -31,6 +31,7 @@ from unshuffle.tasks.strips import (
 )
 from unshuffle.tasks.strips.chances import join_chances
 from unshuffle.tasks.strips.rows import rows_arranged
+from unshuffle.tasks.strips.spaces import _evidence, _spaces
 
 COUNT = 9
 
@@ -159,6 +160,28 @@ def test_straight_cuts_on_a_lid_are_compared_along_their_tilt(degrees: float, he
     assert right.double().mean() >= 0.84  # 16 of 19
     sure = torch.minimum(solution.confidence[solution.order][1:], solution.confidence[solution.order][:-1]) > 0.5
     assert right[sure].double().mean() >= 0.9
+
+
+def test_print_with_letters_in_a_grid_is_known_by_its_spaces_where_the_cut_meets_no_ink() -> None:
+    scans = tilted(columns(printed(3, "DejaVuSansMono.ttf"), 14), 1.0)
+    assert reassemble_page(find_paper(named(scans))).solution.order.tolist() == list(range(14))
+
+
+def test_a_line_goes_on_in_the_spaces_of_its_page_and_where_it_has_not_ended() -> None:
+    rng = np.random.default_rng(0)
+    letters = (
+        rng.random((12, 60)) < 0.8
+    )  # twelve lines of sixty letters or spaces, letters five columns wide and two apart
+    lengths = rng.integers(25, 60, 12)
+    letters &= np.arange(60) < lengths[:, None]
+    page = np.kron(letters, np.array([1, 1, 1, 1, 1, 0, 0], bool))
+    strips = np.stack(np.array_split(page[:, 3:-9], 12, axis=1))  # 34 columns: the grid is cut elsewhere each time
+    assert strips.shape == (12, 12, 34)
+    ratio = _spaces(strips)
+    assert ratio[1, 1] > 0 > max(ratio[1, 3], ratio[0, 1])
+    evidence = _evidence(strips, strips[:, :, ::-1])
+    np.fill_diagonal(evidence, -np.inf)
+    assert (evidence[:-1].argmax(1) == np.arange(1, 12)).mean() >= 0.8
 
 
 def test_a_photo_cut_into_columns_has_no_background() -> None:

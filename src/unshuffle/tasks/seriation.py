@@ -8,9 +8,13 @@ nothing in common and are equally far apart, so that adjacent rows alone say lit
 from __future__ import annotations
 
 import math
+import pickle
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
 
 import numpy as np
 import torch
@@ -25,11 +29,15 @@ from ..solve import solve
 from ..solve.kinds import WHOLE, instead
 from ..solve.solution import Solution
 from ..structure.layouts import Graph, Path
-from ..watch import Step, Watch
+from ..watch import Step, Stopped, Watch
 from .criteria import Criterion, Kind
 from .two_sum import confidence_of, shares_of
 
 MOST_LEAVES = 1500  # optimal leaf ordering is cubic: 1500 rows take half a minute
+SOON = 500  # rows: the optimal leaf order of fewer takes less than a second
+LEAVES = """import pickle, sys
+from scipy.cluster.hierarchy import optimal_leaf_ordering
+pickle.dump(optimal_leaf_ordering(*pickle.load(sys.stdin.buffer)), sys.stdout.buffer)"""
 LINKAGES = ("average", "complete", "single")
 
 
@@ -158,10 +166,35 @@ def spectral_order(D: Float[np.ndarray, "n n"]) -> Int[np.ndarray, "n"]:
     return np.argsort(np.linalg.eigh(laplacian)[1][:, min(1, len(D) - 1)], kind="stable")
 
 
-def leaf_order(D: Float[np.ndarray, "n n"], method: str) -> Int[np.ndarray, "n"]:
-    """Optimal leaf ordering of a hierarchical clustering (Bar-Joseph, Gifford and Jaakkola 2001), from scipy."""
+def leaf_order(
+    D: Float[np.ndarray, "n n"], method: str, more: Callable[[], bool] = lambda: True
+) -> Int[np.ndarray, "n"]:
+    """Optimal leaf ordering of a hierarchical clustering (Bar-Joseph, Gifford and Jaakkola 2001), from scipy.
+
+    That hears no Ctrl-C on its way. Of many rows it runs in a process that is ended, and `Stopped` raised, once ``more`` says no.
+    """
     condensed = squareform(D, checks=False)
-    return leaves_list(optimal_leaf_ordering(linkage(condensed, method), condensed))
+    tree = linkage(condensed, method)
+    if len(D) <= SOON:
+        return leaves_list(optimal_leaf_ordering(tree, condensed))
+    with Popen(
+        [sys.executable, "-c", LEAVES], stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True
+    ) as process:
+        try:
+            ordered = _answer(process, pickle.dumps((tree, condensed)), more)
+        finally:
+            process.kill()
+    return leaves_list(pickle.loads(ordered) if process.returncode == 0 else optimal_leaf_ordering(tree, condensed))
+
+
+def _answer(process: Popen[bytes], given: bytes | None, more: Callable[[], bool]) -> bytes:
+    while True:
+        try:
+            return process.communicate(given, timeout=0.2)[0]
+        except TimeoutExpired:
+            given = None  # it has been sent
+            if not more():
+                raise Stopped from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,11 +237,16 @@ def seriate(
     with watch:
         watch.show(Step(0.0, "spectral order", 0.0, math.nan, math.nan))
         others = {"spectral": spectral_order(D)}
+
+        def more() -> bool:
+            return watch.show(Step(watch.seconds, "optimal leaf orders", 0.0, math.nan, math.nan))
+
         if 2 < n <= MOST_LEAVES and (time_limit is None or leaf_seconds(n) < (time_limit - watch.seconds) / 2):
             leaves = []
-            for method in LINKAGES:
-                if watch.show(Step(watch.seconds, "optimal leaf orders", 0.0, math.nan, math.nan)):
-                    leaves.append(leaf_order(D, method))
+            with suppress(Stopped):
+                for method in LINKAGES:
+                    if more():
+                        leaves.append(leaf_order(D, method, more))
             if leaves:
                 others["optimal leaf order"] = min(leaves, key=lambda o: measure(D, o))
     values = {name: (measure(D, order), order) for name, order in others.items()}
@@ -251,7 +289,7 @@ def seriate_many(
 
 
 def leaf_seconds(n: int) -> float:
-    """What the three optimal leaf orders of n rows may take; they cannot be stopped on the way."""
+    """What the three optimal leaf orders of n rows may take; stopped on the way, they would be of no use."""
     return 90 * (n / MOST_LEAVES) ** 3
 
 

@@ -10,6 +10,7 @@ common to all strips; two blank sides are evidence of nothing, or the margins of
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -33,8 +34,8 @@ class Adjacency:
     levels: tuple[np.ndarray, np.ndarray]
 
     @classmethod
-    def learned(cls, strips: list[Float[np.ndarray, "rows width"]], gap: int) -> Adjacency:
-        """From the columns inside of strips, their rows alike; ``gap``: how many columns on is the neighbour across a cut."""
+    def learned(cls, strips: list[Float[np.ndarray, "rows width"]], gaps: tuple[int, ...]) -> Adjacency:
+        """From the columns inside of strips, their rows alike; ``gaps``: how many columns on the neighbour across a cut may be."""
         pixels = np.concatenate([strip.ravel() for strip in strips])
         some = np.random.default_rng(0).choice(pixels, SAMPLE)
         levels = _between(some, LEVELS[0]), _between(some, LEVELS[1])
@@ -42,7 +43,7 @@ class Adjacency:
         kind = np.digitize(grey, np.quantile(grey, np.linspace(0, 1, CLASSES + 1)[1:-1]))
         codes = (len(levels[0]) + 1) * (len(levels[1]) + 1)
         seen = np.full((CLASSES, codes, codes), 1e-3)
-        for strip in strips:
+        for strip, gap in product(strips, gaps):
             x = np.arange(1, strip.shape[1] - gap - 1)
             left, right = _codes(strip, x, x - 1, levels), _codes(strip, x + gap, x + gap + 1, levels)
             which = (kind[:, None] * codes + left) * codes + right

@@ -24,6 +24,7 @@ from .evidence import strip_cost, turned_cost
 from .lines import Lines, pages_of
 from .paper import Strip
 from .rough import StripCost
+from .spaces import space_cost
 
 CLEAR = 5.0
 """Standard deviations that a join stands out from all pairs, nearly all of which are none. On ten pages three at a time, no join of
@@ -124,10 +125,13 @@ def _one_page(
 ) -> Page:
     layout = Path(len(some))
     watch.where = Where(layout, some)
-    cost = _cost([strips[k] for k in some.tolist()], weights, turned, watch)
+    chosen = [strips[k] for k in some.tolist()]
+    cost = _cost(chosen, weights, turned, watch)
+    straight = all(strip.straight for strip in chosen)
+    if straight and not turned:
+        cost = cost + torch.from_numpy(space_cost(chosen, weights or StripCost()))
     method, given, sizes = method_for(layout, cost, None)
     found = solved(method, layout, given, sizes, watch, seed=seed, polish=polish)
-    straight = all(strips[k].straight for k in some.tolist())
     alone = 1 + MISSING * len(some) * missing
     temperature = STRAIGHT if straight else ROUGH
     chance = join_chances(among_others(cost), temperature, alone)

@@ -7,22 +7,21 @@ from jaxtyping import Float
 from scipy.ndimage import map_coordinates
 
 from ...errors import BadInput
-from .columns import Adjacency
+from .columns import Adjacency, Side
 from .paper import Strip
 from .rough import More, StripCost, common_rows
+from .shade import unshaded
 
 
 def cost_of_columns(strips: list[Strip], weights: StripCost, more: More) -> Float[np.ndarray, "n n"]:
     """For straight cuts: minus the evidence of the columns of pixels on both sides, at the best vertical shift."""
-    ground = any(strip.background for strip in strips)
-    inside = 1.0 if ground else 0.5  # where the paper's own colour begins; without background that is the first pixel
     low, high, bottom, reach = common_rows(strips, 2 * weights.shifts)
-    lefts = [_unrolled(s, s.left[:bottom] + inside, 1) for s in strips]
-    rights = [_unrolled(s, s.right[:bottom] - inside, -1) for s in strips]
-    seen = [left for left in (side[low:high] for side in lefts) if left.shape[1] > 2 * inside + 3]
+    lefts, rights = both_sides(strips, bottom)
+    gaps = (1, 2) if any(strip.background for strip in strips) else (1,)  # a ground takes up to one column
+    seen = [left for left in (side[low:high] for side in lefts) if left.shape[1] > max(gaps) + 3]
     if not seen:
         raise BadInput("The strips are too narrow to compare: at least six pixels of width are needed.")
-    page = Adjacency.learned(seen, round(2 * inside))
+    page = Adjacency.learned(seen, gaps)
     on_left = np.stack(
         [page.codes(side[low:high]) for side in rights]
     )  # the right side of a strip stands left of the cut
@@ -38,12 +37,24 @@ def cost_of_columns(strips: list[Strip], weights: StripCost, more: More) -> Floa
     return cost
 
 
-def _unrolled(strip: Strip, edge: Float[np.ndarray, "rows"], inwards: int) -> Float[np.ndarray, "rows depth"]:
-    """Pixels inwards of an edge, row by row; where there is a background, without the shade that it leaves beside the edge."""
+def both_sides(strips: list[Strip], bottom: int) -> tuple[list[Side], list[Side]]:
+    """The pixels inwards of the left edges, and of the right ones."""
+    grey = [unshaded(strip) for strip in strips]
+    lefts = [_unrolled(g, s.left[:bottom] + _inside(s), 1, s) for g, s in zip(grey, strips, strict=True)]
+    rights = [_unrolled(g, s.right[:bottom] - _inside(s), -1, s) for g, s in zip(grey, strips, strict=True)]
+    return lefts, rights
+
+
+def _inside(strip: Strip) -> float:
+    """Pixels from an edge to where the paper's own colour is seen; without a ground that is the first pixel."""
+    return 0.75 if strip.background else 0.5
+
+
+def _unrolled(grey: Float[np.ndarray, "height width"], edge: Float[np.ndarray, "rows"], inwards: int, strip: Strip) -> Side:  # fmt: skip
     depth = np.arange(max(2, int(np.median(strip.right - strip.left)) - 1))
     y = np.broadcast_to(np.arange(len(edge))[:, None], (len(edge), len(depth)))
-    side = map_coordinates(strip.grey, [y, edge[:, None] + inwards * depth], order=1, mode="nearest")
-    if strip.background:
+    side = map_coordinates(grey, [y, edge[:, None] + inwards * depth], order=1, mode="nearest")
+    if strip.background:  # what is left of the shade
         bright = np.median(side[strip.inner], axis=0)
         side += np.median(bright) - bright
     return side
