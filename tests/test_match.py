@@ -376,6 +376,7 @@ def test_the_command_writes_pairs_left_out_a_picture_and_json(tables, tmp_path):
     ("more", "words"),
     [
         (["--anchors", "{}/strange.csv"], "'zz', which is no row of B"),
+        (["--anchors", "{}/numbers.csv"], "'0', which is no row of A (a0 to a27)"),
         (["--anchors", "{}/a.csv"], "must have two columns"),
         (["--prior", "{}/a.csv"], "prior must be scores of 28 items of A x 28 items of B"),
         (["--distances"], "square matrix of distances"),
@@ -385,6 +386,7 @@ def test_the_command_writes_pairs_left_out_a_picture_and_json(tables, tmp_path):
 )
 def test_bad_tables_are_one_sentence_and_nothing_is_written(tables, tmp_path, more, words):
     (tmp_path / "strange.csv").write_text("a1,b1\na2,zz\n")
+    (tmp_path / "numbers.csv").write_text("0,0\n1,1\n")
     done = run(*tables[:2], *(word.format(tmp_path) for word in more), "--out", tmp_path / "o")
     assert done.exit_code == 2
     assert words in " ".join(done.stderr.split())

@@ -104,12 +104,15 @@ def read_anchors(path: Path, first: Table, second: Table) -> list[tuple[int, int
     numbers = [{name: k for k, name in enumerate(table.rows)} for table in (first, second)]
     header = sheet.titles is not None and any(t in known for t, known in zip(sheet.titles, numbers, strict=True))
     pairs = [*([sheet.titles] if header and sheet.titles is not None else []), *sheet.body]
-    if sheet.titles is None and pairs and not any(cell in known for cell, known in zip(pairs[0], numbers, strict=True)):
-        pairs = pairs[1:]  # titles over names, which look alike
+    first_known = pairs and any(cell in known for cell, known in zip(pairs[0], numbers, strict=True))
+    if sheet.titles is None and pairs and not first_known and not any(cell.strip().isdecimal() for cell in pairs[0]):
+        pairs = pairs[1:]  # titles over names, which look alike; a number is no title
     for pair in pairs:
-        for cell, known, who in zip(pair, numbers, "AB", strict=True):
+        for cell, known, who, table in zip(pair, numbers, "AB", (first, second), strict=True):
             if cell not in known:
-                raise BadInput(f"{path} names {cell[:40]!r}, which is no row of {who}.")
+                raise BadInput(
+                    f"{path} names {cell[:40]!r}, which is no row of {who} ({table.rows[0]} to {table.rows[-1]})."
+                )
     return [(numbers[0][x], numbers[1][y]) for x, y in pairs]
 
 
