@@ -375,3 +375,23 @@ def test_two_processes_stop_together_whoever_wants_to(tmp_path):
         "damaged": "/run/last.pt is not a checkpoint of unshuffle, or is damaged.",
     }
     assert other == leader | {"steps of the other": 0}
+
+
+def test_lists_of_another_kind_are_noticed():
+    network, known = scorer(), lists(60, 3)
+    assert us.predict(network, lists(10, 4)).outside == ()
+    odd = lists(10, 4)
+    odd[3] += 10
+    odd[7] *= 3
+    with pytest.warns(UserWarning, match="2 of 10 lists are unlike all that calibration saw") as told:
+        found = us.predict(network, odd, seen=known)
+    assert "mean 10" in str(told[0].message)
+    assert [bool(words) for words in found.outside] == [k in (3, 7) for k in range(10)]
+    assert "spread" in found.outside[7]
+    pictures = torch.rand(40, 4, 64, generator=torch.Generator().manual_seed(0))
+    smooth = pictures.cumsum(-1) / 8
+    from unshuffle.learn.seen import Seen
+
+    same = smooth / smooth.std((1, 2), keepdim=True) * pictures.std((1, 2), keepdim=True)
+    assert all("step" in words for words in Seen.of(pictures).outside(same))
+    assert not any(Seen.of(pictures[:30]).outside(pictures[30:]))

@@ -217,6 +217,12 @@ def test_train_then_apply(tmp_path):
     assert tau.mean() > 0.9
     assert all(0 <= c <= 1 for line in answer["confidence"] for c in line)
     assert (tmp_path / "out" / "lists.order.json").exists()
+    assert answer["calibrated"]
+    assert answer["outside"] == ["", "", ""]
+    data.write_text("\n".join(",".join(f"{10 + v:.6f}" for v in line) for line in lists.tolist()))
+    done = cli("apply", run, data, "--out", tmp_path / "out")
+    assert "3 of 3 lists are unlike all that calibration saw" in done.stdout
+    assert "mean 10." in done.stdout
     for text, message in (("1,2,x,4,5,6,7,8", "row '1', column '3'"), ("1,2", "lists of 8 numbers"), ("", "is empty")):
         data.write_text(text)
         done = cli("apply", run, data)

@@ -39,20 +39,35 @@ def apply(
     from ..learn.predict import predict
     from ..recipes.trained import trained
 
-    recipe, network, noise = trained(checkpoint)
-    prediction = predict(network, recipe.read(data, tuple(drop or ())), recipe.relax, noise=noise)
+    recipe, network, noise, seen = trained(checkpoint)
+    items = recipe.read(data, tuple(drop or ()))
+    prediction = predict(network, items, recipe.relax, noise=noise)
+    outside = [] if seen is None else seen.outside(items)
     orders, confidence = prediction.order, prediction.confidence
     result: dict[str, Any] = {
         "task": recipe.TASK,
         "orders": orders.tolist(),
         "confidence": [[round(c, 4) for c in line] for line in confidence.tolist()],
+        "calibrated": noise is not None,
+        "outside": outside,
     }
     files = write_together(
         {out / f"{data.stem}.order.json": json.dumps(result) + "\n", **_pictures(recipe, data, orders, out, drop or ())}
     )
     result["files"] = [str(file) for file in files]
     summary = f"ordered {len(orders)} list{'s' if len(orders) > 1 else ''} of {orders.shape[-1]}, mean confidence"
-    say(result, [f"{summary} {confidence.mean():.2f}", *(f"wrote {file}" for file in files)], json_, quiet)
+    told = [f"{summary} {confidence.mean():.2f}", *strange(outside), *(f"wrote {file}" for file in files)]
+    say(result, told, json_, quiet)
+
+
+def strange(outside: list[str]) -> list[str]:
+    """A sentence, if there is data of another kind than the confidence was calibrated on."""
+    off = [words for words in outside if words]
+    if not off:
+        return []
+    return [
+        f"{len(off)} of {len(outside)} lists are unlike all that calibration saw, so the confidence need not mean anything: {off[0]}."
+    ]
 
 
 def _pictures(recipe: Any, data: Path, orders: Tensor, out: Path, drop: Sequence[str]) -> dict[Path, str | bytes]:

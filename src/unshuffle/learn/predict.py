@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from ..relaxations.protocol import Relaxation
 from .batches import as_items, items_and_mask
 from .modes import modes_kept
 from .objective import placeable
+from .seen import Seen
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,6 +37,8 @@ class Prediction:
         Tensor, "lists n"
     ]  # per item, in the order of the input: how surely it is in its place, or left out
     scores: Float[Tensor, "lists n ..."]  # what `solve(init=...)` takes
+    outside: tuple[str, ...] = ()
+    """Per list in words what of it lies outside of all that calibration saw, empty if nothing; no words at all without ``seen``."""
 
     def plot(self, ax: Axes | None = None, *, index: int = 0, pictures: Any = None) -> Axes:
         """Of one list of the batch: its scores, rows as ordered; or ``pictures`` (items x height x width) in a grid in that order."""
@@ -62,12 +66,16 @@ def predict(
     draws: int = 16,
     batch: int = 64,
     seed: int = 0,
+    seen: Seen | Tensor | None = None,
 ) -> Prediction:
     """Order each list by the network's scores: one forward pass, no noise.
 
     ``items`` are a tensor or an array (lists, items, features), or a frame with a list of numbers in every row. The confidence of an item is the share of `draws` in which it keeps its place when Gumbel noise of this size is
     added to the scores, or stays left out as it is. Take the `noise` that `calibrated_noise` finds on lists whose order is known; without it the
     confidence tells sure items from unsure ones but is no probability.
+
+    ``seen``, those lists or what `Seen.of` makes of them, flags lists of another kind (other units, another resolution): `Prediction.outside`
+    says of each what is unlike, and a warning that their confidence need not mean anything.
     """
     items = as_items(items)
     items_and_mask(items)
@@ -102,7 +110,16 @@ def predict(
             size = UNCALIBRATED * scores.std().item() if noise is None else noise
             parts.append((order, kept(relax, scores, order, mask, size, draws, generator), scores))
     order, confidence, scores = (torch.cat(column).cpu() for column in zip(*parts, strict=True))
-    return Prediction(order, confidence, scores)
+    known = seen if seen is None or isinstance(seen, Seen) else Seen.of(as_items(seen))
+    outside = () if known is None else tuple(known.outside(items))
+    if any(outside):
+        strange = sum(bool(words) for words in outside)
+        warnings.warn(
+            f"{strange} of {len(outside)} lists are unlike all that calibration saw: their confidence need not mean anything. "
+            f"The first: {next(filter(None, outside))}.",
+            stacklevel=2,
+        )
+    return Prediction(order, confidence, scores, outside)
 
 
 def kept(

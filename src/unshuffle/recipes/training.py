@@ -23,6 +23,7 @@ from ..learn.fit import Fitted, fit
 from ..learn.loop import Moment
 from ..learn.objective import Learner, Loss
 from ..learn.predict import calibrated_noise, predict
+from ..learn.seen import Seen
 from ..relaxations.protocol import Relaxation
 from .settings import plain
 
@@ -148,7 +149,9 @@ def _calibrate(recipe: Recipe, network: nn.Module, best: Path) -> None:
     items, allowed, truth = known
     scores = predict(network, items, recipe.relax, allowed=allowed, draws=1).scores
     state, said = load(best)
-    save(state, best, said | {"confidence_noise": calibrated_noise(recipe.relax, scores, truth, allowed)})
+    seen = Seen.of(items)
+    told = {"confidence_noise": calibrated_noise(recipe.relax, scores, truth, allowed)}
+    save(state, best, said | told | {"seen": {"low": list(seen.low), "high": list(seen.high)}})
 
 
 def about(recipe: Recipe) -> dict[str, Any]:
