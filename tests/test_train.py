@@ -68,15 +68,15 @@ def test_the_temperatures_of_the_command_line(name, local):
     assert ways["noise"] == 1.0
 
 
-def test_an_entropy_target_takes_the_epochs_of_the_schedule_and_its_own_noise():
+def test_an_entropy_target_is_that_of_the_layer_without_arguments():
     field = us.LocalTemperature()
     ways = tempered("entropy", us.Anneal(0.5, 2.0, 10), field)
-    assert ways["schedule"] == us.EntropyTarget(0.9, 0.5, 10)
+    assert ways["schedule"] == us.EntropyTarget(0.9, 0.9, 1)
     assert (ways["local"], ways["noise"]) == (None, 0.25)
     assert tempered("entropy", us.Anneal(0.5, 2.0, 10), field, noise=0.0)["noise"] == 0.0
     for recipe in (Sorting.paper(5, temperature="entropy", annealed=70), Sorting.strong(5, temperature="entropy")):
         assert recipe.relax == us.GumbelSinkhorn(
-            us.EntropyTarget(0.9, 0.5, recipe.relax.schedule.epochs), noise=0.25, adapt_from=recipe.relax.adapt_from
+            us.EntropyTarget(0.9, 0.9, 1), noise=0.25, adapt_from=recipe.relax.adapt_from
         )
 
 

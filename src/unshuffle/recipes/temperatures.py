@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TypedDict
 
 from ..errors import BadInput
-from ..temperature.entropy import QUIET, EntropyTarget
+from ..temperature.entropy import QUIET, STEADY
 from ..temperature.local import Controller, LocalTemperature, MatchedScalar
 from ..temperature.schedules import Anneal, Constant, Schedule
-
-FIRST, LAST = 0.9, 0.5  # entropy: the same in every task, and chosen on none of what is reported
 
 
 class Tempered(TypedDict):
@@ -26,16 +24,16 @@ def tempered(
     """Schedule, controller and noise: "fixed" at its first beta, "global", "adaptive", and "matched", a scalar lowered by the
     field's mean.
 
-    "entropy" anneals how undecided rows are, in as many epochs, and its noise is in logits; where there is none, it has none.
+    "entropy" leads how undecided rows are, as a layer without arguments does, and its noise is in logits; where there is none,
+    it has none.
     "degree", for tours alone, adapts by another signal.
     """
-    entropy = EntropyTarget(FIRST, LAST, schedule.epochs)
     ways: dict[str, Tempered] = {
         "fixed": {"schedule": Constant(schedule.start), "local": None, "noise": noise},
         "global": {"schedule": schedule, "local": None, "noise": noise},
         "adaptive": {"schedule": schedule, "local": field, "noise": noise},
         "matched": {"schedule": schedule, "local": MatchedScalar(field), "noise": noise},
-        "entropy": {"schedule": entropy, "local": None, "noise": QUIET if noise else 0.0},
+        "entropy": {"schedule": STEADY, "local": None, "noise": QUIET if noise else 0.0},
     }
     if degree is not None:
         ways["degree"] = {"schedule": schedule, "local": degree, "noise": noise}
