@@ -111,6 +111,14 @@ def test_prices_may_be_for_each_matrix_or_shared():
             assert (ours.grad - theirs.grad).abs().max() < 1e-5 * theirs.grad.abs().max().clamp_min(1)
 
 
+def test_an_empty_batch_has_no_gradient_to_give():
+    scores, price = torch.zeros(0, 5, 7, requires_grad=True), torch.tensor(0.1, requires_grad=True)
+    us.sinkhorn(scores, reject=price).sum().backward()
+    assert scores.grad is not None
+    assert scores.grad.shape == (0, 5, 7)
+    assert price.grad == 0
+
+
 def test_to_keep_nothing_is_to_place_nothing():
     scores = torch.randn(2, 4, 6).requires_grad_()
     soft = us.sinkhorn(scores, keep=0)

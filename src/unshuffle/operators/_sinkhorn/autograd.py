@@ -99,7 +99,9 @@ class BorderedSinkhorn(torch.autograd.Function):
         back = kernel.backward_bordered(ctx.given, P, G, ctx.kept)
         to_scores = torch.from_numpy(back.scores.reshape(soft.shape))
         to_prices = (
-            torch.from_numpy(found.reshape(*soft.shape[:-2], -1)).sum_to_size(price.shape) if wanted else None
+            torch.from_numpy(found.reshape(*soft.shape[:-2], found.shape[1])).sum_to_size(price.shape)
+            if wanted
+            else None
             for found, price, wanted in zip(back[1:], prices, ctx.needs_input_grad[1:3], strict=True)
         )
         return to_scores, *to_prices, None
