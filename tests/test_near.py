@@ -177,7 +177,7 @@ LINE = csr_array((np.ones(N - 1), (np.arange(N - 1), np.arange(1, N))), shape=(N
         (us.Path(N), {"items": LINE}, "given as cost="),
         (us.Path(N, reach=3), {"items": np.zeros((N, 2))}, "reach=3"),
         (us.Path(N), {"items": np.zeros((N, 2)), "reject": True}, "reject="),
-        (us.Path(N), {"items": np.zeros((N, 2)), "init": np.zeros((N, N))}, "init="),
+        (us.Path(N), {"items": np.zeros((N, 2)), "init": np.zeros((N, N))}, "must be an order"),
         (us.Path(N), {"cost": eye_array(N)}, f"in {N} parts"),
         (us.Path(N + 1), {"cost": LINE}, "61 x 61, not 60 x 60"),
         (us.Path(N), {"cost": -LINE}, "negative"),
@@ -258,3 +258,25 @@ def test_confidence_says_whether_neighbours_can_be_told(few):
         right = np.r_[True, link] & np.r_[link, True]
         assert low <= float(found.confidence.mean()) <= high
         assert abs(float(found.confidence.mean()) - right.mean()) < 0.2
+
+
+def test_a_long_chain_starts_from_a_given_order(few):
+    x = np.sort(np.random.default_rng(0).random(80))[:, None]
+    start = np.arange(80)
+    start[30:50] = start[30:50][::-1]
+    found = us.solve(us.Path(80), items=x, init=start, seed=1)
+    assert found.energy == pytest.approx(x[-1, 0] - x[0, 0])
+    around = us.solve(us.Cycle(80), items=x, init=start)
+    assert around.energy == pytest.approx(2 * (x[-1, 0] - x[0, 0]))
+    stopped = us.solve(us.Path(80), items=x, init=start, time_limit=0.0)
+    assert stopped.energy <= np.abs(np.diff(x[start, 0])).sum() + 1e-12
+    with pytest.raises(us.BadInput, match="each of the items"):
+        us.solve(us.Path(80), items=x, init=np.zeros(80))
+    with pytest.raises(us.BadInput, match="allowed= is a matrix"):
+        us.solve(us.Path(80), items=x, allowed=np.ones((80, 80), bool))
+
+
+def test_annealing_starts_from_a_given_order_too():
+    x = torch.arange(20, dtype=torch.float64)[:, None]
+    found = us.solve(us.Path(20), cost=torch.cdist(x, x), init=torch.arange(20).flip(0))
+    assert found.energy == pytest.approx(19.0)

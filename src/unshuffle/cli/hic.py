@@ -147,7 +147,7 @@ def lines(result: dict[str, Any], found: Scaffolds, clock: Clock, out: Path) -> 
     if result["status"] != "finished":
         told.append(f"Stopped early ({result['status']}): this is the best so far.")
     if "alternatives" in result:
-        told.append(f"The next best orders of {len(result['alternatives'])} groups are in the JSON.")
+        told.append("The next best orders of every group are in the JSON.")
     return [*told, f"Look at {out / 'before-after.png'}; the order is {out / 'order.csv'}."]
 
 

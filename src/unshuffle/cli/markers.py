@@ -117,7 +117,7 @@ def lines(result: dict[str, Any], clock: Clock, out: Path) -> list[str]:
     if result["status"] != "finished":
         told.append(f"Stopped early ({result['status']}): this is the best so far.")
     if "alternatives" in result:
-        told.append(f"The next likeliest orders of {len(result['alternatives'])} groups are in the JSON.")
+        told.append("The next likeliest orders of every group are in the JSON.")
     return [*told, f"Look at {out / 'map.png'}; the map is {out / 'map.csv'}."]
 
 

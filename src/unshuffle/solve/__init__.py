@@ -39,7 +39,7 @@ def solve(
     directly after item i (`Grid`: a pair of matrices, right and below; of items that have states, such as tiles that may be turned,
     ``cost[i, s, k, t]``, and ``Solution.state`` says which; on a `Path` two states are the two directions of an item); or a differentiable function of the reordered
     ``items`` (n x d) that returns one number. ``allowed`` (bool, items x positions) forbids and anchors; ``init`` (scores,
-    items x positions, for example a trained network's) says where to start; ``runs`` annealings go on at the same time and
+    items x positions, for example a trained network's, or an order of all items) says where to start; ``runs`` annealings go on at the same time and
     the best wins. The same ``seed`` gives the same order. After ``time_limit`` seconds, on Ctrl-C, or when ``callback``
     returns False, the best order so far comes back. ``polish`` adds a local search, reported apart.
 

@@ -18,6 +18,7 @@ from torch import Tensor
 from ..errors import whole
 from ..metrics import canonical_tour
 from ..structure.layouts import Cycle, Graph, Grid, Path
+from ..watch import Watch
 from .grid.listed import ListedEvidence
 from .grid.pieces import Pieces
 from .near.space import Large
@@ -25,6 +26,7 @@ from .path.directions import Ends, standing
 from .solution import Polished, Solution
 
 LONGEST = 3000  # over the number of items: the longest stretch, 30 of 100 items, 3 of 1,000
+FEW = 20  # changes of a long chain
 EXCHANGES = 1000  # of tiles that are tried, the likeliest first
 Energy = Callable[[Int[Tensor, "orders n"]], Float[Tensor, "orders"]]
 
@@ -67,8 +69,6 @@ def _energy(found: Solution) -> Energy:
     if isinstance(given, ListedEvidence):
         return lambda orders: torch.tensor([given.energy(order) for order in orders.numpy()], dtype=torch.float64)
     if isinstance(given, Large):
-        from ..watch import Watch
-
         space, closed = given.space(Watch()), isinstance(layout, Cycle)
         return lambda orders: torch.tensor([space.length(o, closed) for o in orders.numpy()], dtype=torch.float64)
     if isinstance(layout, (Path, Cycle, Grid, Graph)):
@@ -80,7 +80,7 @@ def changed(found: Solution) -> Int[Tensor, "changes n"]:
     """The best order with one thing changed."""
     order = found.best_order
     if isinstance(found.given, Large):
-        return order.unsqueeze(0)
+        return _neighbours_changed(found, found.given)
     if isinstance(found.layout, (Path, Cycle)):
         return _turned(order)
     if isinstance(found.layout, Grid):
@@ -98,6 +98,22 @@ def _turned(order: Int[Tensor, "n"]) -> Int[Tensor, "turns n"]:
         for low in range(n - size + 1)
     ]
     return order[torch.stack(turns)] if turns else order.unsqueeze(0)
+
+
+def _neighbours_changed(found: Solution, given: Large) -> Int[Tensor, "changes n"]:
+    """Of a long chain: two neighbours in each other's places, where that costs least."""
+    space, order = given.space(Watch()), found.best_order.numpy()
+    before, one, other, after = order[:-3], order[1:-2], order[2:-1], order[3:]
+    dearer = (
+        space.between(before, other)
+        + space.between(one, after)
+        - space.between(before, one)
+        - space.between(other, after)
+    )
+    others = found.best_order.repeat(min(FEW, len(dearer)), 1)
+    for row, k in zip(others, np.argsort(dearer, kind="stable").tolist(), strict=False):
+        row[[k + 1, k + 2]] = row[[k + 2, k + 1]]
+    return others
 
 
 def _elsewhere(found: Solution, grid: Grid) -> Int[Tensor, "cuts n"]:

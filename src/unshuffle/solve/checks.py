@@ -125,10 +125,24 @@ def feasible(pairs: Tensor | None) -> Tensor | None:
     return pairs
 
 
-def start(init: Any, items: int, positions: int) -> Tensor | None:
+STARTS = 5.0  # scores of an order to start from
+
+
+def start(init: Any, items: int, positions: int, *, by_order: bool = False) -> Tensor | None:
+    """Scores (items x positions) to start from, also of an order; ``by_order``: the order itself, and nothing else will do."""
     if init is None:
         return None
-    scores = numbers("init", init).detach().to("cpu", torch.float32)
+    given = numbers("init", init).detach().cpu()
+    if given.ndim == 1:
+        order = _order(given, items, positions)
+        if by_order:
+            return order
+        return STARTS * torch.nn.functional.one_hot(order, items).mT.float()
+    if by_order:
+        raise BadInput(
+            f"init of so many items must be an order, {items} whole numbers: scores would be a whole matrix."
+        )
+    scores = given.to(torch.float32)
     if tuple(scores.shape) != (items, positions):
         raise BadInput(
             f"init must be scores of {items} items x {positions} positions, not of shape {tuple(scores.shape)}."
@@ -136,6 +150,20 @@ def start(init: Any, items: int, positions: int) -> Tensor | None:
     if not torch.isfinite(scores).all():
         raise BadInput("init must be finite scores, but some are NaN or infinite; forbid pairs with allowed=.")
     return scores
+
+
+def _order(given: Tensor, items: int, positions: int) -> Tensor:
+    whole_ones = given.double() == given.long()
+    if (
+        items != positions
+        or len(given) != items
+        or not whole_ones.all()
+        or given.long().sort().values.ne(torch.arange(items)).any()
+    ):
+        raise BadInput(
+            f"init as an order must name each of the items 0 to {items - 1} once, at the position where it starts."
+        )
+    return given.long()
 
 
 def count(runs: int | None) -> int | None:

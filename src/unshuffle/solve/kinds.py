@@ -53,6 +53,8 @@ class Method:
     """Items may be left out and positions stay empty."""
     shares: Callable[..., Shares] | None = None
     """(problem, checked, allowed, solution): how often items are elsewhere, for `Solution.sets`. None: by the soft permutation."""
+    by_order: bool = False
+    """A start is an order: there are too many items for scores of items x positions."""
     small: int = 300
     """Up to so many items one step of annealing is too little work to share among threads."""
 
@@ -169,7 +171,9 @@ def _near() -> Method:
     from .near.nearby import near_shares
     from .near.solver import searched, solve_near
 
-    return Method(check=lambda given, _: given, solve=solve_near, polish=searched, judge=None, shares=near_shares)
+    return Method(
+        check=lambda given, _: given, solve=solve_near, polish=searched, judge=None, shares=near_shares, by_order=True
+    )
 
 
 def method_for(problem: Any, cost: Any, items: Any, reject: Any = None) -> tuple[Method, Any, tuple[int, int]]:
@@ -231,7 +235,12 @@ def solved(
     polish: bool = False,
 ) -> Solution:
     """By trying all orders of a few items or by the solver for it, then polished; all by the clock of ``watch``."""
-    mask, start, runs = checks.mask(allowed, *sizes), checks.start(init, *sizes), checks.count(runs)
+    if allowed is not None and method.by_order:
+        raise BadInput(
+            f"allowed= is a matrix of items x positions: for more than {WHOLE} items, give cost= as a matrix too."
+        )
+    mask, runs = checks.mask(allowed, *sizes), checks.count(runs)
+    start = checks.start(init, *sizes, by_order=method.by_order)
     mask = mask if method.partial else checks.feasible(mask)
     asked = Request(torch.Generator().manual_seed(whole("seed", seed, 0)), watch, mask, start, runs)
     with torch.no_grad(), small_steps(max(sizes) <= method.small):

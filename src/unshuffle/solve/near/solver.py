@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
-from ...errors import BadInput
 from ...structure.layouts import Cycle, Path
 from ...watch import Watch
 from ..confidence import shared_links
@@ -48,20 +47,17 @@ them one: up to 1.14; a ribbon of 1 x 30: 1.18; a ribbon of 1 x 5, a square, a c
 def solve_near(layout: Path | Cycle, given: Large, request: Request) -> Solution:
     """The shortest of ``runs`` searches, one by default."""
     watch, runs = request.watch, request.runs
-    if request.allowed is not None or request.init is not None:
-        raise BadInput(
-            "allowed= and init= are matrices of items x positions: for so many items, give cost= as a matrix too."
-        )
+    start = None if request.init is None else request.init.numpy()
     space = given.space(watch)
     if watch.stopped:  # before anything was known
-        order = torch.arange(layout.n)
+        order = torch.arange(layout.n) if request.init is None else request.init
         length = space.length(order.numpy(), isinstance(layout, Cycle))
         return Solution(order, length, _hard(order), torch.zeros(layout.n), torch.tensor([length]))
     found: list[Circuit] = []
     seeds = torch.randint(2**40, (runs or 1,), generator=request.generator).tolist()
     for number, seed in enumerate(seeds):
         name = f"run {number + 1} of {len(seeds)}, " if len(seeds) > 1 else ""
-        found.append(_Search(space, np.random.default_rng(seed), watch, name).solve(isinstance(layout, Cycle)))
+        found.append(_Search(space, np.random.default_rng(seed), watch, name).solve(isinstance(layout, Cycle), start))
         if watch.stopped:
             break
     ways = np.stack([circuit.way for circuit in found])
@@ -123,7 +119,11 @@ class _Search:
     watch: Watch
     name: str
 
-    def solve(self, closed: bool) -> Circuit:
+    def solve(self, closed: bool, start: Int[np.ndarray, "n"] | None = None) -> Circuit:
+        """From a given order by local search alone, never longer than that; otherwise from the shortest links."""
+        if start is not None:
+            whole = Circuit if closed else Circuit.of_path
+            return self._searched(whole(self.space, start.copy(), self.rng))
         points = self.space.costs.points
         if not points.shape[1]:
             points = self._laid_out()
@@ -131,9 +131,11 @@ class _Search:
         tour = shortest_links(self.space.n, self.space.pairs(), among_points(points))
         if not closed:
             return self._path(tour)
-        circuit = Circuit(self.space, tour, self.rng)
+        return self._searched(Circuit(self.space, tour, self.rng))
+
+    def _searched(self, circuit: Circuit) -> Circuit:
         circuit.settle(self.watch, f"{self.name}local search")
-        circuit.kick(KICKS * self.space.n, self.watch, f"{self.name}kicks")
+        circuit.kick((KICKS if circuit.closed else FEW_KICKS) * self.space.n, self.watch, f"{self.name}kicks")
         return circuit
 
     def _laid_out(self) -> Float[np.ndarray, "n axes"]:
