@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import unshuffle as us
 from unshuffle.cli.common import build
+from unshuffle.cli.doubts import sets_in
 from unshuffle.errors import BadInput
 from unshuffle.solve.path.lags import lag_energy
 from unshuffle.solve.path.walk import nearby_orders
@@ -155,6 +156,14 @@ def test_commands_write_sets(tmp_path):
         told = json.loads(ran.stdout)
         assert set(told["sets"]) == names
         assert len(told["sets"]["partners"]) == 12
+
+
+def test_what_was_stopped_is_written_without_the_time_that_sets_take(monkeypatch):
+    found = us.solve(us.Path(12), cost=torch.rand(12, 12, generator=torch.Generator().manual_seed(0)))
+    assert set(sets_in(found)) == set(sets_in(replace(found, status="time limit"))) == {"sets"}
+    assert sets_in(replace(found, status="interrupted")) == {}
+    monkeypatch.setattr("unshuffle.cli.doubts.SOON", 10)
+    assert sets_in(replace(found, status="time limit")) == {}
 
 
 def test_alternatives_are_other_orders_the_best_first():

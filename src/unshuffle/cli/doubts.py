@@ -13,10 +13,16 @@ if TYPE_CHECKING:
 LEVEL = 0.9
 MOST = 20_000  # items whose sets are written: of more they take longer than the order
 
+SOON = 300  # items whose sets take a moment
+
 
 def sets_in(found: Solution, numbers: Tensor | None = None) -> dict[str, Any]:
-    """For the result file: per item the places and the neighbours that hold the true ones with 90 %; items by these numbers."""
-    return {} if len(found.confidence) > MOST else {"sets": told(found.sets(LEVEL), numbers)}
+    """For the result file: per item the places and the neighbours that hold the true ones with 90 %; items by these numbers.
+
+    None after Ctrl-C, nor of many items that the time limit stopped: both are told to end now.
+    """
+    most = {"finished": MOST, "interrupted": 0}.get(found.status, SOON)
+    return {} if len(found.confidence) > most else {"sets": told(found.sets(LEVEL), numbers)}
 
 
 def told(sets: Sets, numbers: Tensor | None = None) -> dict[str, Any]:

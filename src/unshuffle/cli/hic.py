@@ -59,7 +59,9 @@ def hic(
         with to_the_end():
             show.stage("drawing")
             picture = png_of(picture_of(found))
-            result = summary(file, found, usual.seed) | {"sets": told(found.sets(LEVEL))} | clock.times()
+            result = summary(file, found, usual.seed) | clock.times()
+            if found.status != "interrupted":
+                result["sets"] = told(found.sets(LEVEL))
             if others:
                 result["alternatives"] = of_groups(found.alternatives(others), others)
             files: dict[Path, str | bytes] = {

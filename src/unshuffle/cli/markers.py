@@ -54,8 +54,9 @@ def markers(
         with to_the_end():
             show.stage("drawing")
             picture = png_of(picture_of(read, found))
-            sets = [told(group.sets(LEVEL)) for group in found.groups]
-            result = summary(file, read, found, usual.seed) | {"sets": sets} | clock.times()
+            result = summary(file, read, found, usual.seed) | clock.times()
+            if found.status != "interrupted":
+                result["sets"] = [told(group.sets(LEVEL)) for group in found.groups]
             if others:
                 rest = [group.alternatives(others) for group in found.groups]
                 result["alternatives"] = of_groups(rest, others, "minus log likelihood")

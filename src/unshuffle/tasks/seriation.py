@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from scipy.cluster.hierarchy import leaves_list, linkage, optimal_leaf_ordering
+from scipy.linalg import eigh
 from scipy.spatial.distance import pdist, squareform
 from torch import Tensor
 
@@ -163,7 +164,8 @@ def spectral_order(D: Float[np.ndarray, "n n"]) -> Int[np.ndarray, "n"]:
     alike = D.max() - D
     np.fill_diagonal(alike, 0.0)
     laplacian = np.diag(alike.sum(1)) - alike
-    return np.argsort(np.linalg.eigh(laplacian)[1][:, min(1, len(D) - 1)], kind="stable")
+    last = min(1, len(D) - 1)
+    return np.argsort(eigh(laplacian, subset_by_index=(last, last))[1][:, 0], kind="stable")
 
 
 def leaf_order(
