@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import unshuffle as us
 from unshuffle.cli.common import build
 from unshuffle.errors import BadInput
-from unshuffle.readers.genotypes import read_genotypes
+from unshuffle.readers.genotypes import Genotypes, read_genotypes
 from unshuffle.solve.linkage import (
     BACKCROSS,
     INTERCROSS,
@@ -25,6 +27,7 @@ from unshuffle.solve.linkage import (
     recombination,
     ripple,
 )
+from unshuffle.tasks import markers
 from unshuffle.tasks.markers import pair_fractions
 
 
@@ -128,6 +131,27 @@ def test_groups_and_orders_come_back_from_a_file(tmp_path) -> None:
     assert 20 < told["centimorgans"][0][-1] < 110
     assert (tmp_path / "out" / "map.csv").read_text().splitlines()[0].startswith("group,position,marker,centimorgans")
     assert (tmp_path / "out" / "map.png").stat().st_size > 10_000
+
+
+def test_ctrl_c_in_one_group_ends_them_all_with_an_order_of_each(monkeypatch) -> None:
+    values = np.concatenate([cross(10, 150, 0.05, 5), cross(8, 150, 0.05, 6), cross(6, 150, 0.05, 7)], axis=1)
+    calls = []
+
+    def pressed(layout, **given):
+        calls.append(layout)
+        return replace(us.solve(layout, **given), status="interrupted")
+
+    monkeypatch.setattr(markers, "solve", pressed)
+    names = [f"m{k}" for k in range(24)], [f"i{k}" for k in range(150)]
+    found = markers.linkage_map(Genotypes(values, *names, ("AA", "AB", "BB")))
+    assert len(calls) == 1
+    assert found.status == "interrupted"
+    assert [sorted(group.order) for group in found.groups] == [
+        list(range(10)),
+        list(range(10, 18)),
+        list(range(18, 24)),
+    ]
+    assert all((np.abs(np.diff(group.order)) == 1).mean() > 0.7 for group in found.groups)
 
 
 @pytest.mark.parametrize(

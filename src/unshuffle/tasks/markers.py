@@ -25,6 +25,7 @@ from ..solve.sets import Sets, of_moves
 from ..solve.solution import Polished
 from ..structure.layouts import Path
 from ..watch import Step, Watch
+from .seriation import spectral_order
 
 REACH = 8
 """Lags that count in the first order: the more, the less a single marker's errors move it."""
@@ -33,6 +34,7 @@ ERRORS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.07, 0.1)
 CHANCE = 0.01
 """Of any false link between groups, over all pairs."""
 ROUNDS = 30  # of expectation and maximisation for the fraction of a pair
+USUAL = 0.01  # the rate that is taken once there is no time to find it
 TURNS = 3  # of error rate and order
 LEAST_GAIN = -10.0  # of log likelihood: orders that fit worse are none
 NONE = np.zeros(0, np.int64)
@@ -145,11 +147,9 @@ def _ordered(
         return LinkageGroup(group, np.zeros(1), np.ones(0), 0.0, 0.0, NO_MOVES)
     cost = fractions[np.ix_(group, group)].copy()
     np.fill_diagonal(cost, 0.0)
-    left = None if watch.time_limit is None else max(0.0, (watch.time_limit - watch.seconds) / 2)
-    first = solve(Path(n, reach=min(REACH, n - 1)), cost=cost, seed=seed, time_limit=left)
-    order = first.order.numpy()
+    order = _first_order(cost, seed, watch) if watch.spare() else spectral_order(cost)
     prior = np.array(cross.prior)
-    error, r, likelihood = _error_rate(values, order, cross)
+    error, r, likelihood = _error_rate(values, order, cross) if watch.spare() else _at_once(values, order, cross)
     for _ in range(TURNS if n > 2 else 0):
         if not watch.spare():
             break
@@ -164,6 +164,22 @@ def _ordered(
     joins = link_chances(n, moves)
     haldane = -50 * np.log1p(-2 * np.minimum(r, 0.49))
     return LinkageGroup(group[order], np.r_[0.0, np.cumsum(haldane)], joins, error, likelihood, moves)
+
+
+def _first_order(cost: Float[np.ndarray, "n n"], seed: int, watch: Watch) -> Int[np.ndarray, "n"]:
+    n = len(cost)
+    left = None if watch.time_limit is None else max(0.0, (watch.time_limit - watch.seconds) / 2)
+    found = solve(Path(n, reach=min(REACH, n - 1)), cost=cost, seed=seed, time_limit=left)
+    if found.status == "interrupted":  # Ctrl-C is meant for all groups
+        watch.status = "interrupted"
+    return found.order.numpy()
+
+
+def _at_once(
+    values: np.ndarray, order: Int[np.ndarray, "n"], cross: Cross
+) -> tuple[float, Float[np.ndarray, "gaps"], float]:
+    """The same as `_error_rate` where there is no time: for a usual rate."""
+    return USUAL, *recombination(readings(values[:, order], cross, USUAL), cross, 0.01, rounds=2)
 
 
 def _error_rate(
