@@ -41,11 +41,9 @@ def forward(
     n, batch = scores.shape[-1], len(given.scores)
     M, dtype = samples * batch, given.scores.dtype
     P = empty_array((M, n, n), scores.dtype)
-    vectors = empty_array((M * (2 * iterations + 1) * n,), scores.dtype)  # as one, large enough for huge pages
-    half = M * iterations * n
     state = State(
-        u=vectors[:half].reshape(M, iterations, n),
-        v=vectors[half:].reshape(M, iterations + 1, n),
+        u=np.empty((M, iterations, n), dtype),
+        v=np.empty((M, iterations + 1, n), dtype),
         rows=np.empty((M, iterations, n), np.int32),
         columns=np.empty((M, iterations + 1, n), np.int32),
         used=np.zeros(M, np.int64),
