@@ -92,8 +92,9 @@ def test_ripple_never_lowers_the_likelihood_and_undoes_a_swap() -> None:
     chances = link_chances(14, moves)
     k = int(np.flatnonzero((moves.low == 6) & (moves.high == 8))[0])
     assert np.exp(moves.gain[k]) == pytest.approx(odds)
+    assert moves.odds[k] == pytest.approx(np.sqrt(odds))
     assert moves.made(found, k).tolist() == swapped.tolist()
-    assert (chances[[5, 7]] <= 1 / (1 + odds) + 1e-6).all()  # a rival that breaks these two links
+    assert (chances[[5, 7]] <= 1 / (1 + np.sqrt(odds)) + 1e-6).all()  # a rival that breaks these two links
     assert ((chances > 0) & (chances <= 1)).all()
 
 

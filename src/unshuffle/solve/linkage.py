@@ -19,6 +19,9 @@ from ..compute.jit import njit
 
 WINDOW = 8  # markers between the first and the last that a move touches
 NO_MASS = 1e-300
+CAUTION = 2.0
+"""Log likelihoods say too much by this factor: wrong readings of an individual are not independent. Of joins above 0.9 on mouse
+chromosomes 1, 3, 5, 7, 96.9, 97.6, 98.2, 98.9 % are right with 1, 1.5, 2, 2.5."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +140,11 @@ class Moves(NamedTuple):
     move: Int[np.ndarray, "moves"]
     gain: Float[np.ndarray, "moves"]
 
+    @property
+    def odds(self) -> Float[np.ndarray, "moves"]:
+        """Of each against the order as it is."""
+        return np.exp((self.gain / CAUTION).clip(max=50.0))
+
     def made(self, order: Int[np.ndarray, "n"], k: int) -> Int[np.ndarray, "n"]:
         """The order after the k-th of them."""
         other = order.copy()
@@ -162,7 +170,7 @@ def moves_at(
 
 def link_chances(n: int, moves: Moves) -> Float[np.ndarray, "n-1"]:
     """How likely each link is against the orders of `ripple` that break it: 1 / (1 + the sum of their odds)."""
-    rivals, odds = np.zeros(n + 1), np.exp(moves.gain.clip(max=50.0))
+    rivals, odds = np.zeros(n + 1), moves.odds
     for broken, some in (
         (moves.low, moves.move >= 0),
         (moves.high, moves.move >= 0),
