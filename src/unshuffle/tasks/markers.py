@@ -60,7 +60,7 @@ class LinkageGroup:
         """Per marker in order the places in the group, and the markers beside it, that hold the true ones with this probability."""
         here, likely = np.arange(len(self.order)), np.flatnonzero(self.moves.gain > LEAST_GAIN).tolist()
         odds = self.moves.odds.clip(max=1.0)
-        found = Sets.of(of_moves(here, ((self.moves.made(here, k), odds[k]) for k in likely)), level)
+        found = Sets.of(of_moves(here, ((self.moves.made(here, k), float(odds[k])) for k in likely)), level)
         partners = [torch.from_numpy(self.order[some.numpy()]) for some in found.partners]
         return Sets(level, found.places, partners)
 

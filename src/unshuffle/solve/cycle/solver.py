@@ -84,19 +84,22 @@ def solve_cycle(layout: Cycle, cost: Float[Tensor, "n n"], asked: Request, recip
         found = found.unless(tours, layout.energy(tours, cost))
     best = int(found.energies.argmin())
     agreement = same_orders(found.orders, best, closed=True, directed=not costs.symmetric)
-    return found.solution(_confidence(layout, cost, costs, found, asked.allowed), agreement)
+    return found.solution(_confidence(layout, cost, costs, found, asked), agreement)
 
 
-def _confidence(layout: Cycle, cost: Tensor, costs: Scaled, found: Best, allowed: Tensor | None) -> Float[Tensor, "n"]:
+def _confidence(layout: Cycle, cost: Tensor, costs: Scaled, found: Best, asked: Request) -> Float[Tensor, "n"]:
     """Per item the mean of two shares: of tours nearly as good that have its rarer link; and, in geometric mean, of other rounds that have it
     and of its own gap among all. The first alone tells sure items from others better, but is too sure of them; of doubtful ones
-    the mean is."""
+    the mean is. If time is over, the second alone."""
     best = found.orders[int(found.energies.argmin())]
     links = {"closed": True, "directed": not costs.symmetric}
     place = insertion_share(best, cost, costs.nearest * costs.unit, closed=True)
     same = (found.tried == best).all(1).nonzero()
     shared = shared_links(found.tried, int(same[0]), **links)
-    walk = walk_around(layout, cost.double().numpy(), best.numpy(), None if allowed is None else allowed.numpy())
+    if asked.watch.stopped:
+        return (place * shared).sqrt().float()
+    mask = None if asked.allowed is None else asked.allowed.numpy()
+    walk = walk_around(layout, cost.double().numpy(), best.numpy(), mask)
     near = shared_links(torch.cat((best.unsqueeze(0), torch.from_numpy(walk))), 0, **links)
     mean = (near + (place * shared).sqrt()) / 2
     return (mean * (mean / DOUBTFUL).clamp_max(1)).float()
