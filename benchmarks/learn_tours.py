@@ -103,7 +103,7 @@ def strong(data: Path, result: dict, runs: Path, out: Path) -> None:
     for seed in SEEDS:
         folder, seeds = runs / f"strong_{seed}", table.setdefault("training", {})
         seeds[str(seed)] = run(Tour.strong(50, seed=seed), sizes[50], seeds.get(str(seed), {}), folder)
-        _, network, _ = trained(folder)
+        network = trained(folder)[1]
         for n, instances in sizes.items():
             note(table[f"n = {n}"], instances, "trained", seed, network)
         save(out, result)

@@ -61,7 +61,7 @@ def test_an_old_checkpoint_can_be_applied(script, tmp_path):
     state, said = load(tmp_path / "best.pt")
     save(state, tmp_path / "best.pt", said | {"recipe": OLD | {"epochs": 1}})
     assert script.migrated(tmp_path / "best.pt") == [True]
-    again, network, _ = trained(tmp_path)
+    again, network, *_ = trained(tmp_path)
     assert plain(again) == plain(recipe)
     items = recipe.held_out()
     assert torch.equal(network(items), fitted.network(items))

@@ -165,7 +165,7 @@ def test_the_authors_patience_counts_looks_at_kendall_tau():
 def test_a_trained_network_comes_back_from_its_checkpoint(tmp_path):
     recipe = small()
     fitted = train(recipe, tmp_path)
-    again, network, noise = trained(tmp_path)
+    again, network, noise, _ = trained(tmp_path)
     assert plain(again) == plain(recipe)
     assert noise is not None
     assert noise > 0
@@ -266,7 +266,7 @@ def test_ctrl_c_is_answered_at_once_and_keeps_the_best_so_far(tmp_path):
     assert running.returncode == 130
     assert time.perf_counter() - began < 10  # 2 on a machine that is not busy
     assert "best so far: epoch" in said
-    recipe, network, _ = trained(tmp_path)
+    recipe, network, *_ = trained(tmp_path)
     assert recipe.test(network)["tau"] > 0.5
 
 
