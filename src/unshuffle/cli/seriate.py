@@ -206,7 +206,11 @@ def picture_of(table: Table, found: Seriation, across: np.ndarray) -> Figure:
     for line, (pair, when) in enumerate(zip(pictures, ("before", "after"), strict=True)):
         rows, columns = named if line else (table.rows, table.columns)
         for axes, values, what in zip(panels[line, ::2], pair, ("table", "dissimilarity"), strict=True):
-            axes.imshow(values, aspect="auto", cmap="viridis" if what == "table" else "magma", interpolation="nearest")
+            height, width = values.shape
+            axes.imshow(
+                coarser(values, 2 * FINEST), aspect="auto", cmap="viridis" if what == "table" else "magma",
+                interpolation="nearest", extent=(-0.5, width - 0.5, height - 0.5, -0.5),
+            )  # fmt: skip
             axes.set_title(f"{what}, {when}")
             axes.set_xlabel("columns" if what == "table" else "rows")
             if what == "table":
