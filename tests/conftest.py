@@ -46,6 +46,21 @@ LONG = (
     "train",
     "studio_browser",
     "relaxations",
+    "studio",
+    "estimator",
+    "cli",
+    "near",
+    "partial_solve",
+    "jigsaw",
+    "match",
+    "sets",
+    "time",
+    "candidates",
+    "path",
+    "strips",
+    "notebooks",
+    "readme",
+    "bad_input",
 )
 
 
