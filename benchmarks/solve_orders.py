@@ -26,7 +26,7 @@ import unshuffle as us
 from unshuffle.files import write_atomic
 from unshuffle.readers.contacts import Contacts
 from unshuffle.readers.genotypes import Genotypes
-from unshuffle.tasks.hic import scaffold
+from unshuffle.tasks.hic import Scaffolds, scaffold
 from unshuffle.tasks.markers import linkage_map
 
 ROMAN = ("I", "II", "III", "IV", "V", "VI", "VII", "VIII")
@@ -130,17 +130,22 @@ def contigs(data: Any, seed: int) -> dict[str, Any]:
     return told | {"seconds": round(time.perf_counter() - began, 1)}
 
 
+def scaffold_noisy(counts: np.ndarray, noise: float) -> tuple[np.ndarray, Scaffolds]:
+    """One chromosome after noise was added to the logarithms of its contacts: how its bins were mixed, and what was found."""
+    rng = np.random.default_rng(int(10 * noise))
+    added = np.triu(rng.normal(0, noise, counts.shape), 1)
+    mixed = rng.permutation(len(counts))
+    noisy = ((counts + np.median(counts) / 2) * np.exp(added + added.T))[np.ix_(mixed, mixed)]
+    return mixed, scaffold(single(noisy), chromosomes=1)
+
+
 def confidence(data: Any) -> dict[str, Any]:
     """Joins of bins after noise was added to the logarithms of contacts, on chromosomes that no scale was chosen on."""
     sure, right = [], []
     for name in ("II", "VI", "VIII"):
         counts = data[f"chr{name}"].astype(float)
         for noise in (0.3, 0.6, 1.0):
-            rng = np.random.default_rng(int(10 * noise))
-            added = np.triu(rng.normal(0, noise, counts.shape), 1)
-            mixed = rng.permutation(len(counts))
-            noisy = ((counts + np.median(counts) / 2) * np.exp(added + added.T))[np.ix_(mixed, mixed)]
-            found = scaffold(single(noisy), chromosomes=1)
+            mixed, found = scaffold_noisy(counts, noise)
             sure.append(found.joins[0])
             right.append(np.abs(np.diff(mixed[found.groups[0]])) == 1)
     chance, true = torch.from_numpy(np.concatenate(sure)), torch.from_numpy(np.concatenate(right))

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from path_confidence import pages
 from rich.progress import track
-from solve_orders import single
+from solve_orders import scaffold_noisy
 from solve_seriation import curve
 from tour_confidence import best_known
 
@@ -30,7 +30,6 @@ from unshuffle.readers.pictures import read_picture
 from unshuffle.readers.tables import Table
 from unshuffle.solve.sets import Sets
 from unshuffle.tasks.criteria import Criterion, Kind
-from unshuffle.tasks.hic import scaffold
 from unshuffle.tasks.jigsaw import as_float, cut, reassemble
 from unshuffle.tasks.seriation import dissimilarity, seriate
 from unshuffle.tasks.strips import reassemble_page
@@ -106,11 +105,7 @@ def contacts(data: Path | None) -> Iterator[Case]:
         for name in ("II", "IV", "VI"):
             counts = known[f"chr{name}"].astype(float)
             for noise in (0.3, 0.6, 1.0):
-                rng = np.random.default_rng(int(10 * noise))
-                added = np.triu(rng.normal(0, noise, counts.shape), 1)
-                mixed = rng.permutation(len(counts))
-                noisy = ((counts + np.median(counts) / 2) * np.exp(added + added.T))[np.ix_(mixed, mixed)]
-                found = scaffold(single(noisy), chromosomes=1)
+                mixed, found = scaffold_noisy(counts, noise)
                 yield in_line(f"noise {noise}", found.sets(LEVEL), mixed, found.groups[0])
 
 

@@ -30,7 +30,7 @@ def defined(scores: Tensor, items: Tensor, positions: Tensor, iterations: int, k
     return log_sinkhorn(padded(scores, items, positions, keep), iterations)[..., :m, :n]
 
 
-SHAPES = [(1, 1), (2, 5), (16, 10, 8), (2, 9, 5, 12), (3, 33, 33), (71, 64), (100, 3)]
+SHAPES = [(1, 1), (2, 5), (3, 139), (16, 10, 8), (2, 9, 5, 12), (3, 33, 33), (71, 64), (100, 3)]
 KINDS = ["fits", "reject", "keep", "reject and keep"]
 
 

@@ -37,6 +37,7 @@ def apply(
     Example: unshuffle apply runs/sort100/best.pt lists.csv --json
     """
     from ..learn.predict import predict
+    from ..learn.seen import strange
     from ..recipes.trained import trained
 
     recipe, network, noise, seen = trained(checkpoint)
@@ -56,18 +57,12 @@ def apply(
     )
     result["files"] = [str(file) for file in files]
     summary = f"ordered {len(orders)} list{'s' if len(orders) > 1 else ''} of {orders.shape[-1]}, mean confidence"
-    told = [f"{summary} {confidence.mean():.2f}", *strange(outside), *(f"wrote {file}" for file in files)]
-    say(result, told, json_, quiet)
-
-
-def strange(outside: list[str]) -> list[str]:
-    """A sentence, if there is data of another kind than the confidence was calibrated on."""
-    off = [words for words in outside if words]
-    if not off:
-        return []
-    return [
-        f"{len(off)} of {len(outside)} lists are unlike all that calibration saw, so the confidence need not mean anything: {off[0]}."
+    told = [
+        f"{summary} {confidence.mean():.2f}",
+        *filter(None, [strange(outside)]),
+        *(f"wrote {file}" for file in files),
     ]
+    say(result, told, json_, quiet)
 
 
 def _pictures(recipe: Any, data: Path, orders: Tensor, out: Path, drop: Sequence[str]) -> dict[Path, str | bytes]:

@@ -22,10 +22,11 @@ def sets_in(found: Solution, numbers: Tensor | None = None) -> dict[str, Any]:
     None after Ctrl-C, nor of many items that the time limit stopped: both are told to end now.
     """
     most = {"finished": MOST, "interrupted": 0}.get(found.status, SOON)
-    return {} if len(found.confidence) > most else {"sets": told(found.sets(LEVEL), numbers)}
+    return {} if len(found.confidence) > most else {"sets": as_lists(found.sets(LEVEL), numbers)}
 
 
-def told(sets: Sets, numbers: Tensor | None = None) -> dict[str, Any]:
+def as_lists(sets: Sets, numbers: Tensor | None = None) -> dict[str, Any]:
+    """For JSON; items by these numbers."""
     partners = sets.partners if numbers is None else [numbers[some] for some in sets.partners]
     lists = {"places": sets.places, "partners": partners}
     own = {} if numbers is None else {"items": numbers.tolist()}

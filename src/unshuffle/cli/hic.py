@@ -10,7 +10,7 @@ import typer
 
 from ..files import write_together
 from .common import Clock, announce, json_text, png_of, progress, say, table_text, to_the_end
-from .doubts import LEVEL, of_groups, told
+from .doubts import LEVEL, as_lists, of_groups
 from .options import Alternatives, Usual
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def hic(
             picture = png_of(picture_of(found))
             result = summary(file, found, usual.seed) | clock.times()
             if found.status != "interrupted":
-                result["sets"] = told(found.sets(LEVEL))
+                result["sets"] = as_lists(found.sets(LEVEL))
             if others:
                 result["alternatives"] = of_groups(found.alternatives(others), others)
             files: dict[Path, str | bytes] = {

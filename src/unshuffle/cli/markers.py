@@ -10,7 +10,7 @@ import typer
 
 from ..files import write_together
 from .common import Clock, announce, json_text, png_of, progress, say, table_text, to_the_end
-from .doubts import LEVEL, of_groups, told
+from .doubts import LEVEL, as_lists, of_groups
 from .options import Alternatives, Usual
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def markers(
             picture = png_of(picture_of(read, found))
             result = summary(file, read, found, usual.seed) | clock.times()
             if found.status != "interrupted":
-                result["sets"] = [told(group.sets(LEVEL)) for group in found.groups]
+                result["sets"] = [as_lists(group.sets(LEVEL)) for group in found.groups]
             if others:
                 rest = [group.alternatives(others) for group in found.groups]
                 result["alternatives"] = of_groups(rest, others, "minus log likelihood")

@@ -19,7 +19,7 @@ from ..relaxations.protocol import Relaxation
 from .batches import as_items, items_and_mask
 from .modes import modes_kept
 from .objective import placeable
-from .seen import Seen
+from .seen import Seen, strange
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -112,13 +112,8 @@ def predict(
     order, confidence, scores = (torch.cat(column).cpu() for column in zip(*parts, strict=True))
     known = seen if seen is None or isinstance(seen, Seen) else Seen.of(as_items(seen))
     outside = () if known is None else tuple(known.outside(items))
-    if any(outside):
-        strange = sum(bool(words) for words in outside)
-        warnings.warn(
-            f"{strange} of {len(outside)} lists are unlike all that calibration saw: their confidence need not mean anything. "
-            f"The first: {next(filter(None, outside))}.",
-            stacklevel=2,
-        )
+    if warning := strange(outside):
+        warnings.warn(warning, stacklevel=2)
     return Prediction(order, confidence, scores, outside)
 
 

@@ -6,6 +6,7 @@ of another resolution) that says nothing. Such lists are recognised by their mea
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -57,3 +58,11 @@ class Seen:
                 ", ".join(f"{NAMES[k]} {numbers[k]:.3g} (seen {self.low[k]:.3g} to {self.high[k]:.3g})" for k in off)
             )
         return told
+
+
+def strange(outside: Sequence[str]) -> str:
+    """A sentence, if there are lists of another kind than the confidence was calibrated on; empty if there are none."""
+    off = [words for words in outside if words]
+    if not off:
+        return ""
+    return f"{len(off)} of {len(outside)} lists are unlike all that calibration saw, so the confidence need not mean anything: {off[0]}."

@@ -197,11 +197,12 @@ def grid_shares(layout: Grid, evidence: Evidence, allowed: Bool[Tensor, "n n"] |
         return Shares(upright, partners)
     h, w = evidence.shape
     down, across = (np.roll(chance, 1) for chance in evidence.frame.chances(order.numpy()))
-    tile, cell = upright.tocoo().coords
+    likely = upright.tocoo()
+    tile, cell = likely.coords
     parts = []
     for a, b in np.argwhere(np.outer(down, across) > NOTHING):
         moved = (cell // w - a) % h * w + (cell % w - b) % w
-        parts.append(coo_array((upright.tocoo().data * down[a] * across[b], (tile, moved)), shape=upright.shape))
+        parts.append(coo_array((likely.data * down[a] * across[b], (tile, moved)), shape=upright.shape))
     return Shares(_kept(sum(part.tocsr() for part in parts)), partners)
 
 

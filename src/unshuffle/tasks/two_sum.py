@@ -22,7 +22,7 @@ SURE = 0.8
 
 
 @dataclass(frozen=True, eq=False)
-class Moves:
+class RowMoves:
     """One row to another place, those between one place on: from where to where, and its odds against staying."""
 
     start: Int[np.ndarray, "moves"]
@@ -34,7 +34,7 @@ class Moves:
         return np.insert(np.delete(np.arange(n), self.start[k]), self.end[k], self.start[k])
 
 
-def moves_of(D: Float[np.ndarray, "n n"], order: Int[np.ndarray, "n"]) -> Moves:
+def moves_of(D: Float[np.ndarray, "n n"], order: Int[np.ndarray, "n"]) -> RowMoves:
     """All moves over a few places."""
     alike = (D.max() - D)[np.ix_(order, order)]
     np.fill_diagonal(alike, 0.0)
@@ -50,7 +50,7 @@ def moves_of(D: Float[np.ndarray, "n n"], order: Int[np.ndarray, "n"]) -> Moves:
     place = np.arange(n)
     usual = np.sqrt(np.square(2 * (start[:, None] - place) + 1).sum(1) * np.abs(end - start)) * _by_chance(alike)
     scaled = gain / np.maximum(SURE * usual, 1e-300)
-    return Moves(start, end, np.exp(-scaled.clip(0.0, 700.0)))
+    return RowMoves(start, end, np.exp(-scaled.clip(0.0, 700.0)))
 
 
 def _change(alike: Float[np.ndarray, "n n"], p: int, q: int) -> float:

@@ -15,9 +15,9 @@ import numpy as np
 
 from ...compute.jit import njit
 from ...compute.vector_math import exp_below
-from .lanes import extremes, four_gradient_rows, lower_row, pull_four, scale_row, sweep_four_beside
+from .lanes import extremes, lower_row, scale_row, sweep_four_beside
 from .lines import lay_out, new_lines, weighted_rows
-from .scaling import bounds, dot, fill, gather, put
+from .scaling import bounds, dot, fill, gather, gradient, pull_by_fours, put, weigh_gradient
 
 
 class Given(NamedTuple):
@@ -194,33 +194,7 @@ def _pull(P, lines, s, a, first, r, totals, sums):
             r[i] = -a[i] * (first[i] + a[i] * totals[i])
         weighted_rows(lines[0], r, sums, n)
         return
-    fill(sums, 0)
-    for i in range(0, m - 3, 4):
-        pull_four(P, i, s, a, first, r, sums, n, i)
-    if m >= 4 and m % 4:
-        pull_four(P, m - 4, s, a, first, r, sums, n, m - m % 4)
-    elif m < 4:
-        for i in range(m):
-            r[i] = -a[i] * (first[i] + a[i] * dot(P[i], s))
-            for j in range(n):
-                sums[j] += P[i, j] * r[i]
-    if m >= 4:
-        gather(sums, n)
-
-
-@njit(fastmath=True)
-def _weigh(P, G, f, g):
-    """The sums of the rows and columns of G P."""
-    m, n = P.shape
-    zero = P.dtype.type(0)
-    fill(g, zero)
-    for i in range(m):
-        total = zero
-        for j in range(n):
-            w = G[i, j] * P[i, j]
-            total += w
-            g[j] += w
-        f[i] = total
+    pull_by_fours(P, s, a, first, r, sums, m)
 
 
 @njit(fastmath=True)
@@ -242,7 +216,7 @@ def _recursion(P, lines, column, row, corner, G, alike, u, v, ends, a, s, r, c, 
     for t in range(1, T):
         for j in range(n):
             c[t, j] = v[t - 1, j] * sums[j]
-    _weigh(P, G, f, g)
+    weigh_gradient(P, G, f, g)
     f_end = g_end = zero
     for t in range(T - 1, -1, -1):
         for j in range(n):
@@ -262,18 +236,8 @@ def _recursion(P, lines, column, row, corner, G, alike, u, v, ends, a, s, r, c, 
 @njit(fastmath=True)
 def _gradient(P, column, row, G, a, s, r, c, tips, D, to_left_out, to_empty):
     """D = P (G + sum_t a_t s_t^T + r_t c_{t-1}^T), and likewise on the border, where G is 0."""
-    (m, n), (T, stride) = P.shape, a.shape
-    for i in range(0, m - 3, 4):
-        four_gradient_rows(D, P, G, i, a, s, r, c, T, n, stride)
-    if m >= 4 and m % 4:
-        four_gradient_rows(D, P, G, m - 4, a, s, r, c, T, n, stride)
-    elif m < 4:
-        for i in range(m):
-            for j in range(n):
-                D[i, j] = G[i, j]
-                for t in range(T):
-                    D[i, j] += a[t, i] * s[t, j] + r[t, i] * c[t, j]
-                D[i, j] *= P[i, j]
+    (m, n), T = P.shape, len(a)
+    gradient(P, G, a, c, r, s, D)
     fill(to_left_out, 0)
     fill(to_empty, 0)
     for t in range(T):

@@ -255,7 +255,7 @@ def pull(P, lines, s, a, first, alike, r, totals, sums):
     if across.shape[0]:
         pull_held(across, s, a, first, r, sums, rows)
     else:
-        _pull_by_fours(P, s, a, first, r, sums, rows)
+        pull_by_fours(P, s, a, first, r, sums, rows)
     if rows < n:
         r[rows] = -a[rows] * (first[rows] + a[rows] * dot(P[rows], s)) / alike
         for j in range(n):
@@ -263,8 +263,8 @@ def pull(P, lines, s, a, first, alike, r, totals, sums):
 
 
 @njit(fastmath=True)
-def _pull_by_fours(P, s, a, first, r, sums, rows):
-    n = P.shape[0]
+def pull_by_fours(P, s, a, first, r, sums, rows):
+    n = P.shape[1]
     fill(sums, 0)
     for i in range(0, rows - 3, 4):
         pull_four(P, i, s, a, first, r, sums, n, i)
@@ -275,17 +275,18 @@ def _pull_by_fours(P, s, a, first, r, sums, rows):
             r[i] = -a[i] * (first[i] + a[i] * dot(P[i], s))
             for j in range(n):
                 sums[j] += P[i, j] * r[i]
-    gather(sums, n)
+    if rows >= 4:
+        gather(sums, n)
 
 
 @njit(fastmath=True)
 def weigh_gradient(P, G, f_bar, g_bar):
     """The sums of the rows and columns of G P."""
-    n = P.shape[0]
+    m, n = P.shape
     zero = P.dtype.type(0)
     for j in range(n):
         g_bar[j] = zero
-    for i in range(n):
+    for i in range(m):
         total = zero
         for j in range(n):
             w = G[i, j] * P[i, j]
@@ -326,14 +327,14 @@ def recursion(P, lines, G, u, v, start, alike, work):
 
 @njit(fastmath=True)
 def gradient(P, G, a, c, r, s, D):
-    """D = P (G + sum_t a_t s_t^T + r_t c_{t-1}^T)."""
-    T, n = a.shape
-    for i in range(0, n - 3, 4):
-        four_gradient_rows(D, P, G, i, a, s, r, c, T, n, n)
-    if n >= 4 and n % 4:
-        four_gradient_rows(D, P, G, n - 4, a, s, r, c, T, n, n)
-    elif n < 4:
-        for i in range(n):
+    """D = P (G + sum_t a_t s_t^T + r_t c_{t-1}^T); the factors may have room for more than P has rows and columns."""
+    (m, n), (T, stride) = P.shape, a.shape
+    for i in range(0, m - 3, 4):
+        four_gradient_rows(D, P, G, i, a, s, r, c, T, n, stride)
+    if m >= 4 and m % 4:
+        four_gradient_rows(D, P, G, m - 4, a, s, r, c, T, n, stride)
+    elif m < 4:
+        for i in range(m):
             for j in range(n):
                 D[i, j] = G[i, j]
                 for t in range(T):
