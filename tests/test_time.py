@@ -8,6 +8,7 @@ import math
 import signal
 import subprocess
 import sys
+import threading
 import time
 from importlib import import_module
 
@@ -23,7 +24,7 @@ from unshuffle.cli import common
 from unshuffle.cli.bench import busy
 from unshuffle.cli.labels import name_points
 from unshuffle.compute import compiling
-from unshuffle.compute.jit import have_numba
+from unshuffle.compute.jit import _beside, have_numba, still_compiling
 from unshuffle.solve.cycle.quick import quick_tours
 from unshuffle.watch import Step, Watch
 
@@ -199,6 +200,63 @@ def test_what_drawing_takes_is_kept_of_a_limit():
     assert clock.before(3.0) == pytest.approx(7.0, abs=0.5)
     assert clock.before(30.0) == pytest.approx(5.0, abs=0.5)
     assert common.Clock().before(3.0) is None
+
+
+def test_loading_is_told_apart(monkeypatch):
+    assert common.Clock().loading == 0.0  # no process of its own
+    monkeypatch.setattr(common.Clock, "began", time.perf_counter() - 3.0)
+    clock = common.Clock()
+    assert clock.loading == pytest.approx(3.0, abs=0.2)
+    assert clock.times()["loading_seconds"] == pytest.approx(3.0, abs=0.2)
+    assert clock.seconds < 1.0
+    assert ", and 3.0 s to load" in clock.words()
+
+
+def test_ctrl_c_stops_all_watches_within_watches():
+    told = []
+
+    class Screen:
+        def __call__(self, step: Step) -> None: ...
+        def stopping(self) -> None:
+            told.append("stopping")
+
+    with Watch(None, Screen()) as outer:
+        with Watch() as inner:
+            assert inner(stage="anneal")
+            signal.raise_signal(signal.SIGINT)
+            assert not inner(stage="anneal")
+        assert outer.stopped
+        assert told == ["stopping"]
+        with Watch() as later:
+            assert later.stopped
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+    with Watch() as other:
+        assert not other.stopped
+
+
+def pressed_soon(found: bool) -> tuple[object, float]:
+    """What comes of Ctrl-C while a kernel compiles for a second, and after how long."""
+    compile_ = _beside(lambda: time.sleep(1.0) or "compiled")
+    began = time.perf_counter()
+    with Watch() as watch:
+        if found:
+            watch(stage="anneal")
+        threading.Timer(0.1, signal.raise_signal, (signal.SIGINT,)).start()
+        try:
+            return compile_(), time.perf_counter() - began
+        except KeyboardInterrupt:
+            return "interrupted", time.perf_counter() - began
+
+
+def test_ctrl_c_while_compiling_waits_only_if_there_is_something_to_keep():
+    assert pressed_soon(found=True)[0] == "compiled"
+    what, seconds = pressed_soon(found=False)
+    assert what == "interrupted"
+    assert seconds < 0.9
+    assert still_compiling()
+    with pytest.raises(ZeroDivisionError):
+        _beside(lambda: 1 / 0)()
 
 
 INTERRUPTED = """

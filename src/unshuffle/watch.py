@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from types import FrameType
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from .errors import function, number
 
@@ -71,8 +71,12 @@ class Watch:
     """``watch(stage=..., beta=..., energy=..., entropy=...)`` notes a step and says whether to go on.
 
     While it is entered, Ctrl-C does not break off a kernel half-way: the next call returns False, and the loop returns
-    the best order found so far. A second Ctrl-C raises KeyboardInterrupt as usual.
+    the best order found so far. A second Ctrl-C raises KeyboardInterrupt as usual. Of watches within watches all are stopped,
+    also those that are entered afterwards.
     """
+
+    entered: ClassVar[list[Watch]] = []
+    """In the main thread, which alone hears Ctrl-C; the innermost last."""
 
     def __init__(
         self, time_limit: float | None = None, callback: Callable[[Step], object] | None = None, keep: float = 0.0
@@ -88,6 +92,8 @@ class Watch:
         self.keep = keep
         self.where: Where | None = None
         self.history: list[Step] = []
+        self.begun = False
+        """Whether there is something to keep: a step was made."""
         self.status: Status = "finished"
         self._before: object = None
         self._began = time.perf_counter()
@@ -108,6 +114,7 @@ class Watch:
         expected: Callable[[], float] | None = None,
         states: Callable[[], Any] | None = None,
     ) -> bool:
+        self.begun = True
         self.history.append(Step(self.seconds, stage, float(beta), float(energy), float(entropy), float(done)))
         shown = {"soft": soft, "expected": expected, "states": states, "where": self.where}
         return self.show(self.history[-1] if soft is None else replace(self.history[-1], **shown))
@@ -140,18 +147,29 @@ class Watch:
     def __enter__(self) -> Watch:
         self._began = time.perf_counter()
         if threading.current_thread() is threading.main_thread():
+            if any(watch.status == "interrupted" for watch in Watch.entered):
+                self.status = "interrupted"
             self._before = signal.signal(signal.SIGINT, self._interrupt)
+            Watch.entered.append(self)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._before is not None:
+            Watch.entered.remove(self)
             signal.signal(signal.SIGINT, self._before)  # pyright: ignore[reportArgumentType]
             self._before = None
 
     def _interrupt(self, _signal: int, _frame: FrameType | None) -> None:
         if self.status == "interrupted":
             raise KeyboardInterrupt
-        self.status = "interrupted"
-        told = getattr(self.callback, "stopping", None)
-        if told is not None:  # a progress bar answers at once, the loops when their step is done
-            told()
+        for watch in {self, *Watch.entered}:
+            watch.status = "interrupted"
+            told = getattr(watch.callback, "stopping", None)
+            if told is not None:  # a progress bar answers at once, the loops when their step is done
+                told()
+
+
+def in_vain() -> bool:
+    """Whether Ctrl-C came before the first step of anything, so that there is nothing to wait for."""
+    entered = Watch.entered
+    return any(watch.status == "interrupted" for watch in entered) and not any(watch.begun for watch in entered)

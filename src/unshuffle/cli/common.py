@@ -58,6 +58,8 @@ COMMANDS = {
     "report": "Show the tables and figures of the paper with ours beside them.",
 }
 
+LOADED = time.perf_counter()  # almost the first thing that a command does: what it works with takes seconds to load
+DRAWING = 1.0  # seconds: to load what draws, a picture of usual size, and the files
 INTERRUPTED = 130  # what shells say of a program that Ctrl-C ended
 AFTERWARDS = (
     "Ctrl-C stops with the best so far, written as usual, and exit code 130. Bad input gives one sentence and exit code 2; "
@@ -69,6 +71,7 @@ errors = Console(stderr=True, highlight=False)
 
 def main() -> None:
     """The console script."""
+    Clock.began = LOADED
     arguments = [a for a in sys.argv[1:] if a != "--debug"]
     debug = len(arguments) < len(sys.argv) - 1
     # completion asks with the words so far in the environment, not as arguments
@@ -77,8 +80,18 @@ def main() -> None:
     try:
         build(wanted, debug)(arguments, prog_name="unshuffle")
     except KeyboardInterrupt:  # while modules are still loading
-        errors.print("Interrupted.", markup=False)
+        _end_now()
         sys.exit(INTERRUPTED)
+
+
+def _end_now() -> None:
+    """Says that nothing was written; does not wait for a compiler, which no one can stop half-way."""
+    jit = sys.modules.get("unshuffle.compute.jit")
+    compiling = jit is not None and jit.still_compiling()
+    errors.print("Interrupted while compiling; nothing was written." if compiling else "Interrupted.", markup=False)
+    if compiling:
+        sys.stdout.flush()
+        os._exit(INTERRUPTED)
 
 
 def build(wanted: str | None, debug: bool = False) -> typer.Typer:
@@ -170,7 +183,7 @@ def _guarded(function: Callable[..., None], debug: bool) -> Callable[..., None]:
             errors.print(f"Error: {harmless(sentence(error))}", markup=False, soft_wrap=True)
             raise typer.Exit(2) from None
         except KeyboardInterrupt:
-            errors.print("Interrupted.", markup=False)
+            _end_now()
             raise typer.Exit(INTERRUPTED) from None
 
     # typer reads real types, not the strings that `from __future__ import annotations` leaves
@@ -232,12 +245,17 @@ def sentence(error: BaseException) -> str:
 
 
 class Clock:
-    """The time of a whole command: seconds of work since it began, those of compiling apart, and what is left of a limit."""
+    """The time of a whole command: seconds of work, those of loading and of compiling apart, and what is left of a limit."""
+
+    began: float | None = None
+    """When this process began, if it was for one command."""
 
     def __init__(self, time_limit: float | None = None) -> None:
+        """Where the work begins: all that it needs has been loaded."""
         from ..compute.compiling import compiling_seconds
 
         self._began = time.perf_counter()
+        self.loading = 0.0 if Clock.began is None else self._began - Clock.began
         self._compiling, self._before = compiling_seconds, compiling_seconds()
         self.time_limit = time_limit
 
@@ -253,24 +271,26 @@ class Clock:
 
     @property
     def left(self) -> float | None:
-        """Seconds of the limit that are left to solve in, with a little kept for pictures and files; compiling counts."""
+        """Seconds of the limit that are left to solve in, with what pictures and files take kept; compiling counts."""
         return self.before(0.0)
 
     def before(self, drawing: float) -> float | None:
         """The same, if pictures and files are known to take so many seconds; at most half of the limit is kept."""
         if self.time_limit is None:
             return None
-        kept = max(min(1.0, 0.15 * self.time_limit), min(drawing, 0.5 * self.time_limit))
+        kept = min(max(DRAWING, drawing), self.time_limit / 2)
         return max(0.0, self.time_limit - kept - (time.perf_counter() - self._began))
 
     def times(self) -> dict[str, float]:
         """For the result file."""
-        return {"seconds": round(self.seconds, 3), "compiling_seconds": round(self.compiling, 3)}
+        apart = {"compiling_seconds": round(self.compiling, 3), "loading_seconds": round(self.loading, 3)}
+        return {"seconds": round(self.seconds, 3), **apart}
 
     def words(self) -> str:
-        """For a person: "3.2 s, and 20 s to compile, once"."""
+        """For a person: "3.2 s, and 20 s to compile, once, and 1.4 s to load"."""
         compiling = f", and {self.compiling:.0f} s to compile, once" if self.compiling >= 1 else ""
-        return f"{self.seconds:.1f} s{compiling}"
+        loading = f", and {self.loading:.1f} s to load" if self.loading >= 0.5 else ""
+        return f"{self.seconds:.1f} s{compiling}{loading}"
 
 
 @contextlib.contextmanager
@@ -332,7 +352,8 @@ def png_of(figure: Figure, dpi: int = 150) -> bytes:
     buffer = io.BytesIO()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # a name in letters that the font does not have
-        figure.savefig(buffer, format="png", dpi=dpi, bbox_inches="tight")
+        # the usual compression takes seconds for many pixels, and saves hardly any
+        figure.savefig(buffer, format="png", dpi=dpi, bbox_inches="tight", pil_kwargs={"compress_level": 3})
     return buffer.getvalue()
 
 

@@ -47,10 +47,10 @@ def hic(
 
     Examples: unshuffle hic contacts.npz --chromosomes 16; unshuffle hic assembly.mcool --resolution 10000
     """
-    clock = Clock(usual.time_limit)
     from ..readers.contacts import read_contacts
     from ..tasks.hic import scaffold
 
+    clock = Clock(usual.time_limit)
     with progress("hic", usual.silent, usual.time_limit) as show:
         show.stage("reading the contacts")
         contacts = read_contacts(file, contigs=contigs, resolution=resolution, apart=bins)
@@ -59,11 +59,12 @@ def hic(
         with to_the_end():
             show.stage("drawing")
             picture = png_of(picture_of(found))
-            result = summary(file, found, usual.seed) | clock.times()
+            result = summary(file, found, usual.seed)
             if found.status != "interrupted":
                 result["sets"] = as_lists(found.sets(LEVEL))
             if others:
                 result["alternatives"] = of_groups(found.alternatives(others), others)
+            result |= clock.times()
             files: dict[Path, str | bytes] = {
                 usual.out / "order.csv": table_text(listing(found)),
                 usual.out / "scaffolds.agp": agp(found),
@@ -158,16 +159,21 @@ def picture_of(found: Scaffolds) -> Figure:
     import numpy as np
     from matplotlib.figure import Figure
 
+    from ..plots import FINEST, coarser
+
     figure = Figure(figsize=(11.5, 6.3), layout="constrained")
     panels = figure.subplots(2, 2, height_ratios=(1, 0.16))
     logs = found.logs.copy()
     low, high = np.percentile(logs, [5, 99])
     np.fill_diagonal(logs, high)
+    n = len(logs)
     shown: dict[str, Any] = {"cmap": "magma", "vmin": low, "vmax": high, "interpolation": "nearest", "aspect": "auto"}
-    panels[0, 0].imshow(logs, **shown)
+    shown["extent"] = (-0.5, n - 0.5, n - 0.5, -0.5)
+    panels[0, 0].imshow(coarser(logs, 2 * FINEST), **shown)
     panels[0, 0].set_title("contacts, as given")
     order = found.order
-    panels[0, 1].imshow(logs[np.ix_(order, order)], **shown)
+    shown["extent"] = (-0.5, len(order) - 0.5, len(order) - 0.5, -0.5)
+    panels[0, 1].imshow(coarser(logs[np.ix_(order, order)], 2 * FINEST), **shown)
     panels[0, 1].set_title(f"ordered, {len(found.groups)} group{'s' * (len(found.groups) > 1)}")
     ends = np.cumsum([len(group) for group in found.groups])[:-1]
     for end in ends:

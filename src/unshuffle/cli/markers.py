@@ -42,10 +42,10 @@ def markers(
 
     Example: unshuffle markers cross_geno.csv
     """
-    clock = Clock(usual.time_limit)
     from ..readers.genotypes import read_genotypes
     from ..tasks.markers import linkage_map
 
+    clock = Clock(usual.time_limit)
     with progress("markers", usual.silent, usual.time_limit) as show:
         show.stage("reading the genotypes")
         read = read_genotypes(file, transposed)
@@ -53,13 +53,14 @@ def markers(
         found = linkage_map(read, lod=lod, seed=usual.seed, time_limit=clock.left, callback=show)
         with to_the_end():
             show.stage("drawing")
-            picture = png_of(picture_of(read, found))
-            result = summary(file, read, found, usual.seed) | clock.times()
+            picture = png_of(picture_of(found))
+            result = summary(file, read, found, usual.seed)
             if found.status != "interrupted":
                 result["sets"] = [as_lists(group.sets(LEVEL)) for group in found.groups]
             if others:
                 rest = [group.alternatives(others) for group in found.groups]
                 result["alternatives"] = of_groups(rest, others, "minus log likelihood")
+            result |= clock.times()
             files: dict[Path, str | bytes] = {
                 usual.out / "map.csv": table_text(listing(read, found)),
                 usual.out / "map.png": picture,
@@ -122,12 +123,12 @@ def lines(result: dict[str, Any], clock: Clock, out: Path) -> list[str]:
     return [*told, f"Look at {out / 'map.png'}; the map is {out / 'map.csv'}."]
 
 
-def picture_of(read: Genotypes, found: LinkageMap) -> Figure:
+def picture_of(found: LinkageMap) -> Figure:
     """Every group as a bar with its markers, coloured by how sure they are; beside it the recombination of all pairs in order."""
     import numpy as np
     from matplotlib.figure import Figure
 
-    from ..tasks.markers import pair_fractions
+    from ..plots import FINEST, coarser
 
     shown = [group for group in found.groups if len(group.order) > 1][:30] or found.groups[:1]
     figure = Figure(figsize=(12, 5.6), layout="constrained")
@@ -150,7 +151,8 @@ def picture_of(read: Genotypes, found: LinkageMap) -> Figure:
     if layer is not None:
         figure.colorbar(layer, ax=bars, shrink=0.6, label="confidence of a marker")
     order = np.concatenate([group.order for group in shown])
-    image = pairs.imshow(pair_fractions(read.values[:, order], found.cross)[0], cmap="magma_r", vmin=0, vmax=0.5)
+    n, fractions = len(order), coarser(found.fractions[np.ix_(order, order)], 2 * FINEST)
+    image = pairs.imshow(fractions, cmap="magma_r", vmin=0, vmax=0.5, extent=(-0.5, n - 0.5, n - 0.5, -0.5))
     for end in np.cumsum([len(group.order) for group in shown])[:-1]:
         pairs.axhline(end - 0.5, color="#31688e", linewidth=0.6)
         pairs.axvline(end - 0.5, color="#31688e", linewidth=0.6)

@@ -9,7 +9,7 @@ import typer
 
 from ..errors import BadInput
 from ..files import write_together
-from .common import announce, json_text, png_of, progress, say, table_text, to_the_end
+from .common import Clock, announce, json_text, png_of, progress, say, table_text, to_the_end
 from .options import Drop, Usual
 
 if TYPE_CHECKING:
@@ -49,11 +49,12 @@ def match(
     from ..readers.tables import read_table
     from ..solve.match.front import match as find
 
+    clock = Clock(usual.time_limit)
     first, second = (read_table(path, _present(path, tuple(drop or ()), (a, b))) for path in (a, b))
     announce(f"{understood(first, 'A')}; {understood(second, 'B')}.", usual.silent)
     scores = None if prior is None else read_table(prior).values
     known = None if anchors is None else read_anchors(anchors, first, second)
-    with progress("match", usual.silent) as show:
+    with progress("match", usual.silent, usual.time_limit) as show:
         show.given((first, second))
         found = find(
             first.values,
@@ -63,20 +64,21 @@ def match(
             prior=scores,
             anchors=known,
             seed=usual.seed,
-            time_limit=usual.time_limit,
+            time_limit=clock.left,
             callback=show,
         )
         with to_the_end():
             show.stage("drawing")
-            result = summary((a, b), (first, second), found, usual.seed)
+            picture = png_of(picture_of((first, second), found, distances))
+            result = summary((a, b), (first, second), found, usual.seed) | clock.times()
             files: dict[Path, str | bytes] = {
                 usual.out / "pairs.csv": table_text([("A", "B", "confidence"), *_listed(found, first, second)]),
                 usual.out / "left-out.csv": table_text([("set", "row"), *_left_out(result)]),
-                usual.out / "pairs.png": png_of(picture_of((first, second), found, distances)),
+                usual.out / "pairs.png": picture,
                 usual.out / "result.json": json_text(result),
             }
             write_together(files)
-    say(result, lines(result, usual.out), usual.json_, usual.quiet)
+    say(result, lines(result, clock.words(), usual.out), usual.json_, usual.quiet)
 
 
 def _present(path: Path, drop: tuple[str, ...], both: tuple[Path, Path]) -> tuple[str, ...]:
@@ -136,16 +138,14 @@ def summary(paths: tuple[Path, Path], tables: tuple[Table, Table], found: Match,
         "confidence": [round(c, 4) for c in found.confidence.tolist()],
         "left out": {who: [table.rows[k] for k in items.tolist()] for who, table, items in out},
         "energy": found.energy if len(found.pairs) > 1 else None,
-        "seconds": round(found.seconds, 4),
         "status": found.status,
     }
 
 
-def lines(result: dict[str, Any], out: Path) -> list[str]:
+def lines(result: dict[str, Any], took: str, out: Path) -> list[str]:
     sets = [len(result["left out"][who]) for who in "AB"]
     told = [
-        f"{len(result['pairs'])} pairs by {result['structure']}, in {result['seconds']:.2f} s; "
-        f"left out: {sets[0]} of A, {sets[1]} of B."
+        f"{len(result['pairs'])} pairs by {result['structure']}, in {took}; left out: {sets[0]} of A, {sets[1]} of B."
     ]
     if not result["pairs"]:
         told.append("All are left out: no pair has enough structure in common (a smaller --reject asks for less).")

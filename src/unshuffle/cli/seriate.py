@@ -87,7 +87,7 @@ def seriate(
         with to_the_end():
             show.stage("drawing")
             picture = png_of(picture_of(read, found, across))
-            result = summary(table, read, kind, found, usual.seed, across if columns else None) | clock.times()
+            result = summary(table, read, kind, found, usual.seed, across if columns else None)
             result |= alternatives_in(found.solution.alternatives(others), others, "value") | sets_in(found.solution)
             rows = table_text(listing("row", read.rows, found.order, found.solution.confidence.numpy()))
             files: dict[Path, str | bytes] = {usual.out / "rows.csv": rows}
@@ -95,6 +95,7 @@ def seriate(
                 files[usual.out / "columns.csv"] = table_text(listing("column", read.columns, across, sure))
             files[usual.out / "table.csv"] = table_text(ordered_table(read, found.order, across))
             files[usual.out / "before-after.png"] = picture
+            result |= clock.times()
             files[usual.out / "result.json"] = json_text(result)
             write_together(files)
     say(result, lines(result, clock, usual.out) + next_best(result, others, "value"), usual.json_, usual.quiet)

@@ -42,9 +42,9 @@ def slices(
 
     Example: unshuffle slices sections/
     """
-    clock = Clock(usual.time_limit)
     from ..tasks.slices import order_slices, read_stack
 
+    clock = Clock(usual.time_limit)
     with progress("slices", usual.silent, usual.time_limit) as show:
         show.stage("reading the slices")
         stack = read_stack(folder)
@@ -57,8 +57,8 @@ def slices(
         with to_the_end():
             show.stage("drawing")
             picture = png_of(contact_sheet(found))
-            result = summary(folder, found, usual.seed) | sets_in(found.solution) | clock.times()
-            result |= alternatives_in(found.solution.alternatives(others), others)
+            result = summary(folder, found, usual.seed) | sets_in(found.solution)
+            result |= alternatives_in(found.solution.alternatives(others), others) | clock.times()
             write_together(
                 {
                     usual.out / "order.csv": table_text(listing(found)),

@@ -85,8 +85,8 @@ def strips(
                 for name, page, gap in zip(names, pages, gaps, strict=True)
             }
             told = [of_page(found, page, gap if missing else None) for page, gap in zip(pages, gaps, strict=True)]
-            result = summary(folder, found, pages, told, several, usual.seed) | clock.times()
-            result |= alternatives_in(pages[0].solution.alternatives(others), others)
+            result = summary(folder, found, pages, told, several, usual.seed)
+            result |= alternatives_in(pages[0].solution.alternatives(others), others) | clock.times()
             tables = {out / "order.csv": table_text(places(found, pages)), out / "result.json": json_text(result)}
             write_together(pictures | tables)
     say(result, lines(result, told, clock.words(), out) + next_best(result, others), usual.json_, usual.quiet)

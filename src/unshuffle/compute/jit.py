@@ -7,10 +7,14 @@ other loops run as they are written, slowly.
 from __future__ import annotations
 
 import os
+import threading
 import warnings
 from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import wait as waited
 from typing import Any
 
+from ..watch import in_vain
 from .stamps import stamp
 
 # no nnan and no ninf: NaN and -inf must survive to be reported and to forbid entries
@@ -47,12 +51,50 @@ def njit(function: Callable[..., Any] | None = None, *, fastmath: bool | set[str
     try:
         kernel: Any = numba.njit(cache=True, **options)(function)  # pyright: ignore[reportPossiblyUnboundVariable]
     except RuntimeError:  # no writable place for the cache: compile in every process
-        return numba.njit(**options)(function)  # pyright: ignore[reportPossiblyUnboundVariable]
+        kernel = numba.njit(**options)(function)  # pyright: ignore[reportPossiblyUnboundVariable]
+        kernel._compile_for_args = _beside(kernel._compile_for_args)
+        return kernel
     # numba itself would compare the content of the function's own file alone, and no flags
     stored = kernel._cache._cache_file
     stored._source_stamp = (stamp(function.__code__.co_filename), sorted(options["fastmath"] or ()))
     stored._load_index = _or_nothing(stored._load_index)
+    kernel._compile_for_args = _beside(kernel._compile_for_args)
     return kernel
+
+
+LISTENING = 0.2  # seconds between two looks at whether there is still anything to compile for
+_compilers: set[threading.Thread] = set()
+
+
+def still_compiling() -> bool:
+    """Whether a kernel is being compiled that nobody waits for any more: a process must not end in the usual way meanwhile."""
+    return any(thread.is_alive() for thread in _compilers)
+
+
+def _beside(compile_: Callable[..., Any]) -> Callable[..., Any]:
+    """Compiling in a thread of its own, so that the main thread hears Ctrl-C: LLVM itself is deaf for seconds."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if threading.current_thread() is not threading.main_thread():
+            return compile_(*args, **kwargs)
+        answer: Future[Any] = Future()
+
+        def work() -> None:
+            try:
+                answer.set_result(compile_(*args, **kwargs))
+            except BaseException as error:  # whatever it is, who called is told
+                answer.set_exception(error)
+
+        thread = threading.Thread(target=work, name="unshuffle compiles", daemon=True)
+        _compilers.add(thread)
+        thread.start()
+        while not waited([answer], LISTENING).done:
+            if in_vain():
+                raise KeyboardInterrupt
+        _compilers.discard(thread)
+        return answer.result()
+
+    return call
 
 
 def overload(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

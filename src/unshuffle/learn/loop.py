@@ -226,6 +226,7 @@ class Loop:
 
     def _must_stop(self, moment: Moment) -> bool:
         """Whether the callback, the clock or Ctrl-C of any process says so: all of them stop after the same step."""
+        self.watch.begun = True
         limit = self.watch.time_limit if self.state.epoch < self.epochs else None
         if self.callback is not None and self.callback(moment) is False:
             self.watch.status = "interrupted"

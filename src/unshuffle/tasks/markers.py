@@ -81,9 +81,10 @@ class LinkageGroup:
 @dataclass(frozen=True, eq=False)
 class LinkageMap:
     groups: list[LinkageGroup]
-    cross: Cross
     status: str
     least_lod: float
+    fractions: Float[np.ndarray, "m m"] = field(repr=False)
+    """Of every two markers, how often they recombine."""
 
 
 def pair_fractions(
@@ -131,7 +132,7 @@ def linkage_map(
         for number, group in enumerate(members, 1):
             watch.show(Step(watch.seconds, f"group {number} of {len(members)}", 0.0, math.nan, math.nan))
             groups.append(_ordered(genotypes.values[:, group], group, fractions, cross, seed, watch))
-    return LinkageMap(groups, cross, watch.status, least)
+    return LinkageMap(groups, watch.status, least, fractions)
 
 
 def _ordered(

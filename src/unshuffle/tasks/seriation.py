@@ -252,13 +252,15 @@ def seriate(
             if leaves:
                 others["optimal leaf order"] = min(leaves, key=lambda o: measure(D, o))
     values = {name: (measure(D, order), order) for name, order in others.items()}
-    options = {"seed": seed, "callback": callback, "polish": polish}
-    if watch.status == "interrupted":
-        first = replace(_anneal(D, criterion, None, time_limit=0.0, **options), status="interrupted")
-    else:
-        first = _anneal(D, criterion, None, time_limit=_left(watch), **options)
-    winner, best = "annealed", first
     name, (value, order) = min(values.items(), key=lambda item: item[1][0])
+    if (
+        watch.status == "interrupted"
+    ):  # to anneal after Ctrl-C, however shortly, would take as long as all that was done
+        best = _unannealed(D, criterion, order, watch)
+        return Seriation(order, criterion, value, name, values, _judged(best, D, criterion), D)
+    options = {"seed": seed, "callback": callback, "polish": polish}
+    first = _anneal(D, criterion, None, time_limit=_left(watch), **options)
+    winner, best = "annealed", first
     slack = 1e-9 * max(abs(value), 1e-300)
     if best.energy > value + slack:
         if first.status != "interrupted" and watch.spare():
@@ -315,6 +317,15 @@ def _anneal(D: np.ndarray, criterion: Criterion, start: np.ndarray | None, **opt
         init[torch.from_numpy(start.copy()), torch.arange(n)] = 5.0
     layout, cost = _problem(D, criterion)
     return solve(layout, cost=cost, init=init, **options)  # pyright: ignore[reportArgumentType]
+
+
+def _unannealed(D: np.ndarray, criterion: Criterion, order: Int[np.ndarray, "n"], watch: Watch) -> Solution:
+    """An order that was not annealed, as a solution that was stopped."""
+    (layout, cost), found = _problem(D, criterion), torch.from_numpy(order.copy())
+    nothing = torch.zeros(0)
+    blank = Solution(found, 0.0, nothing, nothing, nothing, status=watch.status, seconds=watch.seconds)
+    best = instead(replace(blank, layout=layout, given=cost), layout, cost, found)
+    return replace(best, energies=torch.tensor([best.energy], dtype=torch.float64), tried=None)
 
 
 def column_order(

@@ -314,7 +314,7 @@ def _starts(search: _Search, init: Tensor | None) -> list[np.ndarray]:
     mask = None if search.allowed is None else torch.from_numpy(search.allowed)
     starts = [] if init is None else [assign(init, mask).numpy()]
     if search.symmetric or search.n > WHOLE or mask is not None:
-        along = geodesic_orders(search.cost, NEIGHBOURS)
+        along = geodesic_orders(search.cost, NEIGHBOURS if search.watch.spare() else NEIGHBOURS[:1])
         starts += along if search.reversible else along + [order[::-1] for order in along]
     return starts if mask is None else [_fitted(order, mask) for order in starts]
 
