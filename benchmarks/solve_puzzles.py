@@ -5,7 +5,8 @@
 ``FOLDER`` holds `photos/` and `jigsaw_432/`. Pictures are cut here, so the truth is known. A turned picture is compared with the
 truth in the whole turn that fits best; "up to identical" takes tiles with the same pixels, turned or not, for each other. Of piles,
 "neighbour" counts the true seams of which both tiles came, "in place" the tiles that came and belong, "precision" and "recall" the
-tiles left out (one in ten is of the picture seven files on). Gaps: so many pixels are worn off each edge of tiles of 28, cut out of the
+tiles left out (one in ten is of the picture seven files on). Mixed: tiles of several photos in one pile, how many and of what size is not
+said; only photos on which the rule was not chosen. Gaps: so many pixels are worn off each edge of tiles of 28, cut out of the
 corner of a photo or of the photo at half its size; only photos on which the costs were not chosen; "gap found" is how often
 ``--gap auto`` says as much. Frame: 48x36 tiles of 14 pixels; "direct" is lost if the whole picture stands a line off its place.
 Seconds are those of reassembling (comparing, annealing, mending), on the threads of torch.
@@ -44,12 +45,14 @@ LARGE = {5015: (85, 59), 10375: (125, 83), 22834: (185, 123)}
 
 
 def square_tiles(path: Path, columns: int, rows: int, size: int | None = None) -> tuple[np.ndarray, Grid]:
-    """Square tiles, of ``size`` pixels or as large as they can be; the grid stands as the picture does."""
+    """Square tiles, of ``size`` pixels out of the middle or as large as they can be; the grid stands as the picture does."""
     pixels = read_picture(path)[..., :3]
     upright = (pixels.shape[0] > pixels.shape[1]) != (rows > columns) and rows != columns
     grid = Grid(columns, rows) if upright else Grid(rows, columns)
     side = size or min(pixels.shape[0] // grid.height, pixels.shape[1] // grid.width)
-    return cut(pixels[: side * grid.height, : side * grid.width], grid)[0], grid
+    high, wide = side * grid.height, side * grid.width
+    top, left = ((pixels.shape[0] - high) // 2, (pixels.shape[1] - wide) // 2) if size else (0, 0)
+    return cut(pixels[top : top + high, left : left + wide], grid)[0], grid
 
 
 def turned(path: Path, columns: int, rows: int, seed: int, size: int | None = None) -> dict[str, float]:
@@ -83,16 +86,18 @@ def turned(path: Path, columns: int, rows: int, seed: int, size: int | None = No
     }
 
 
-def mixed(path: Path, seed: int, *, others: list[Path], columns: int, rows: int, size: int) -> dict[str, float]:
-    """The tiles of several pictures in one pile, turned; a true seam is right if both tiles are so in one of the pictures found."""
+def mixed(
+    path: Path, seed: int, *, others: list[Path], columns: int, rows: int, size: int | None = None, turn: bool = True
+) -> dict[str, float]:
+    """The tiles of several pictures in one pile, turned or not; a true seam is right if both tiles are so in one of the pictures found."""
     rng = np.random.default_rng(seed)
     cuts = [square_tiles(file, columns, rows, size) for file in (path, *others)]
     whole, first = np.concatenate([tiles for tiles, _ in cuts]), np.cumsum([0] + [grid.n for _, grid in cuts])
-    shuffle, turns = rng.permutation(len(whole)), rng.integers(0, 4, len(whole))
+    shuffle, turns = rng.permutation(len(whole)), rng.integers(0, 4, len(whole)) * turn
     tiles = np.stack([np.rot90(whole[k], -t) for k, t in zip(shuffle, turns, strict=True)])
     came = np.argsort(shuffle)  # the number in the pile of each tile of the pictures
     began, worked = time.perf_counter(), time.process_time()
-    found = reassemble_several(as_float(tiles), turned=True)
+    found = reassemble_several(as_float(tiles), turned=turn, all_belong=True)
     times = {"seconds": time.perf_counter() - began, "core seconds": time.process_time() - worked}
     picture, row, column, turned = np.full((4, len(tiles)), -1)
     for k, one in enumerate(found):
@@ -209,17 +214,28 @@ def problems(data: Path) -> list[Problem]:
         (f"large {n}", sorted((data / "jigsaw_large").glob(f"pieces_{n}_*.jpg")), partial(complete, columns=w, rows=h))
         for n, (w, h) in LARGE.items()
     ]
-    huge = sorted((data / "jigsaw_large").glob("*.jpg"))  # of which the corner is taken
-    pairs = [file for file in huge if huge.index(file) % 2 == 0]
+    huge = sorted((data / "jigsaw_large").glob("*.jpg"))  # of which the middle is taken
 
-    def two(path: Path, seed: int) -> dict[str, float]:
-        return mixed(path, seed, others=[huge[huge.index(path) + 1]], columns=35, rows=23, size=28)
+    def of_mixed(files: list[Path], count: int, columns: int, rows: int, size: int | None, turn: bool) -> Problem:
+        """Each pile is of a picture and of those that follow it; no picture is in two piles."""
+        shape = {"columns": columns, "rows": rows, "size": size, "turn": turn}
+
+        def one(path: Path, seed: int) -> dict[str, float]:
+            first = files.index(path)
+            return mixed(path, seed, others=files[first + 1 : first + count], **shape)
+
+        name = f"mixed {count} x {columns * rows if size else f'{columns}x{rows}'}{', turned' * turn}"
+        return name, files[: len(files) // count * count : count], one
+
+    piles = [of_mixed(photos[1::2], count, 12, 9, None, turn) for count in (2, 3, 5) for turn in (False, True)]
 
     return [
         *gaps,
         ("turned 540", huge, lambda path, seed: turned(path, 30, 18, seed, 28)),
         ("turned 805", huge, lambda path, seed: turned(path, 35, 23, seed, 28)),
-        ("mixed 2 x 805, turned", pairs, two),
+        of_mixed(huge, 2, 35, 23, 28, True),
+        of_mixed(huge, 5, 35, 23, 28, True),
+        *piles,
         *large,
         ("frame 48x36", photos, partial(complete, columns=48, rows=36)),
         ("missing 432", classic, of_piles(classic, 24, 18, foreign=False, known=True)),

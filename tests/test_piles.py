@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from importlib.resources import files
 from pathlib import Path
@@ -21,7 +22,7 @@ from unshuffle.solve.grid.pieces import Pieces, usual_price
 from unshuffle.solve.grid.shape import _exactly, _fullest, _opened
 from unshuffle.structure.layouts import Grid
 from unshuffle.tasks.jigsaw import as_float, cut, join
-from unshuffle.tasks.piles import reassemble_pile
+from unshuffle.tasks.piles import _held_together, reassemble_pile
 
 DATA = Path(str(files("unshuffle") / "data"))
 
@@ -142,6 +143,22 @@ def test_the_size_of_what_is_filled() -> None:
     assert _exactly(23, 4, 5) is None
 
 
+def test_pictures_that_grew_together_are_told_apart_by_dear_seams() -> None:
+    """Two pictures of 3x3 tiles side by side, of one of which a tile is missing."""
+    grid = Grid(3, 6)
+    order = torch.arange(18).reshape(3, 6)
+    right, below = torch.full((18, 18), 0.1), torch.full((18, 18), 0.1)
+    right[order[:, 2], order[:, 3]] = torch.tensor(
+        [0.9, 0.2, 0.9]
+    )  # one of the seams between them looks well by chance
+    order[1, 1] = -1
+    found = us.solve(grid, cost=(right, below), runs=1)
+    found = dataclasses.replace(found, order=order.reshape(-1))
+    parts = _held_together(found, grid, Pieces((right, below), 1, grid), price=0.5)
+    assert [sorted(part.tolist()) for part in parts] == [[3, 4, 5, 9, 10, 11, 15, 16, 17], [0, 1, 2, 6, 8, 12, 13, 14]]
+    assert len(_held_together(found, grid, Pieces((right, below), 1, grid), price=1.0)) == 1
+
+
 def test_fewer_and_more_items_than_positions_without_a_price() -> None:
     """False: as many are left out or stay empty as there must be."""
     grid = Grid(3, 4)
@@ -192,7 +209,9 @@ def test_the_command_draws_holes_and_what_is_left_out(tmp_path: Path) -> None:
     assert lines[-1].startswith(",,")
 
 
-def test_several_pictures_in_one_pile(tmp_path: Path) -> None:
+@pytest.mark.parametrize("said", [True, False])
+def test_several_pictures_in_one_pile(said: bool, tmp_path: Path) -> None:
+    """Whether somebody says so or not."""
     grids = Grid(4, 5), Grid(5, 4)
     photos = [
         np.asarray(Image.open(DATA / name).convert("RGB")) for name in ("coffee.jpg", "french-alpine-landscape.jpg")
@@ -202,7 +221,7 @@ def test_several_pictures_in_one_pile(tmp_path: Path) -> None:
     (tmp_path / "tiles").mkdir()
     for k, tile in enumerate(np.random.default_rng(0).permutation(tiles)):
         Image.fromarray(tile).save(tmp_path / "tiles" / f"{k}.png")
-    arguments = ["jigsaw", str(tmp_path / "tiles"), "--several", "--json", "--out", str(tmp_path / "o")]
+    arguments = ["jigsaw", str(tmp_path / "tiles"), "--json", "--out", str(tmp_path / "o"), *["--several"] * said]
     result = CliRunner().invoke(build("jigsaw"), arguments)
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
@@ -212,6 +231,9 @@ def test_several_pictures_in_one_pile(tmp_path: Path) -> None:
         ours = np.asarray(Image.open(tmp_path / "o" / f"picture-{k}.png"))
         assert any(np.array_equal(ours, whole) for whole in wholes)
     assert len((tmp_path / "o" / "order.csv").read_text().splitlines()) == 1 + 40
-    refused = CliRunner().invoke(build("jigsaw"), [*arguments, "--grid", "4x5"])
+
+
+def test_several_pictures_have_no_one_grid(tmp_path: Path) -> None:
+    refused = CliRunner().invoke(build("jigsaw"), ["jigsaw", str(tmp_path), "--several", "--grid", "4x5"])
     assert refused.exit_code == 2
     assert "--several takes a folder" in refused.output

@@ -18,7 +18,8 @@ from .common import Clock, foresee, json_text, png_of, progress, say, table_text
 from .doubts import alternatives_in, next_best, sets_in
 from .many import put_many_together, puzzles_in
 from .options import Alternatives, Polish, Usual
-from .several import put_several_together
+from .several import lines as lines_of_several
+from .several import write_several
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from ..solve.solution import Solution
     from ..structure.layouts import Grid
+    from ..tasks.piles import Reassembled
 
 
 def jigsaw(
@@ -42,7 +44,7 @@ def jigsaw(
             "--grid",
             "-g",
             help="Tiles across x tiles down, such as 7x7 or 12x9; auto finds the borders of the tiles of a shuffled picture, "
-            "and how many tiles of a folder stand beside and below each other.",
+            "and how many tiles of a folder stand beside and below each other, in one picture or in several of like size.",
         ),
     ] = "auto",
     shuffle: Annotated[bool, typer.Option("--shuffle", help="Cut the photo and shuffle it first.")] = False,
@@ -61,7 +63,7 @@ def jigsaw(
     ] = False,
     several: Annotated[
         bool,
-        typer.Option("--several", help="The tiles are of several pictures: as many are put together as there are."),
+        typer.Option("--several", help="The tiles are of several pictures, of any size each, and some may be of none."),
     ] = False,
     pad: Annotated[
         bool, typer.Option("--pad", help="Where the grid does not divide: repeat edge pixels, do not crop.")
@@ -88,16 +90,16 @@ def jigsaw(
 
     Without --shuffle the tiles are taken as they come: from a folder of equally large pictures, or cut from one picture
     whose tiles are in the wrong places. Fewer tiles than places leave holes, more are left out as far as they fit worst. Writes
-    reassembled.png, before-after.png, order.csv and result.json, and left-out.png if there are such tiles. Of a folder of
+    reassembled.png, before-after.png, order.csv and result.json, and left-out.png if there are such tiles. Without --grid the
+    tiles of a folder may be of several pictures: then picture-1.png, picture-2.png and so on, and pictures.png with all. Of a folder of
     folders each is a puzzle with a folder of results of its own, --time-limit is for each, and summary.csv has a line for each; what
     an interrupted call has finished is not computed again.
 
     Example: unshuffle jigsaw photo.jpg --grid 12x9 --shuffle
     """
-    from ..readers.pictures import png
     from ..tasks.gaps import find_gap
-    from ..tasks.jigsaw import as_float, foreseen, in_lists, join, reassemble
-    from ..tasks.piles import reassemble_pile
+    from ..tasks.jigsaw import as_float, foreseen, in_lists, reassemble
+    from ..tasks.piles import Reassembled, reassemble_pile, reassemble_several
 
     clock = Clock(usual.time_limit)
     worn = parse_gap(gap)
@@ -118,13 +120,12 @@ def jigsaw(
         return
     if jobs is not None or executor != "local" or address is not None:
         raise BadInput(f"--jobs, --executor and --address are for a folder of puzzles, and {photo} is none.")
-    if several:
-        if shuffle or foreign or polish or anchors or grid.strip().lower() != "auto":
-            raise BadInput(
-                "--several takes a folder of tiles and --turned, but no grid, shuffle, anchors, foreign or polish."
-            )
-        put_several_together(photo, turned, worn, usual)
-        return
+    if several and (shuffle or foreign or polish or anchors or grid.strip().lower() != "auto"):
+        raise BadInput(
+            "--several takes a folder of tiles and --turned, but no grid, shuffle, anchors, foreign or polish."
+        )
+    if several and not photo.is_dir():
+        raise BadInput(f"--several takes a folder of tiles, and {photo} is none.")
     with progress("jigsaw", usual.silent, usual.time_limit) as show:
         show.stage("reading the tiles")
         box = tiles_of(photo, grid, shuffle, pad, usual.seed, turned, worn)
@@ -139,34 +140,48 @@ def jigsaw(
         left = clock.before(drawing_seconds(box.tiles.size))
         pixels = as_float(box.tiles)
         worn = find_gap(pixels, turned) if worn is None else worn
-        options: dict[str, Any] = {
-            "gap": worn,
-            "seed": usual.seed,
-            "polish": polish,
-            "time_limit": left,
-            "callback": show,
-        }
-        if box.grid is None or turned or foreign or len(pixels) != box.grid.n:
-            solution, found = reassemble_pile(pixels, box.grid, turned=turned, foreign=foreign, **options)
+        options: dict[str, Any] = {"gap": worn, "seed": usual.seed, "time_limit": left, "callback": show}
+        if several or (box.grid is None and not (foreign or polish or others)):
+            pictures = reassemble_several(pixels, turned=turned, all_belong=not several, **options)
+        elif box.grid is None or turned or foreign or len(pixels) != box.grid.n:
+            one = reassemble_pile(pixels, box.grid, turned=turned, foreign=foreign, polish=polish, **options)
+            pictures = [Reassembled(*one)]
         else:
-            found = box.grid
-            solution = reassemble(pixels, found, allowed=known_places(box, found, anchors, usual.seed), **options)
+            allowed = known_places(box, box.grid, anchors, usual.seed)
+            solution = reassemble(pixels, box.grid, allowed=allowed, polish=polish, **options)
+            pictures = [Reassembled(solution, box.grid)]
         with to_the_end():
             show.stage("drawing")
-            with ThreadPoolExecutor(1) as beside:  # packing a large picture takes as long as drawing the other
-                whole = beside.submit(png, join(box.tiles, solution.best_order, found, solution.best_state))
-                pictures = {usual.out / "before-after.png": png_of(picture_of(box, found, solution))}
-                pictures[usual.out / "reassembled.png"] = whole.result()
-            if alone := left_out(box, solution):
-                pictures[usual.out / "left-out.png"] = png(side_by_side(box.tiles[alone], found.width))
-            result = summary(photo, box, found, solution, anchors, usual.seed) | {"gap": worn} | sets_in(solution)
-            result |= alternatives_in(solution.alternatives(others), others) | clock.times()
-            tables = {
-                usual.out / "order.csv": table_text(places(box, found, solution)),
-                usual.out / "result.json": json_text(result),
-            }
-            write_together(pictures | tables)
-    say(result, lines(result, clock.words(), usual.out) + next_best(result, others), usual.json_, usual.quiet)
+            if several or len(pictures) > 1:
+                result = write_several(photo, box, pictures, worn, clock, usual)
+            else:
+                result = write_one(photo, box, pictures[0], {"anchors": anchors, "gap": worn}, others, clock, usual)
+    told = lines_of_several if "pictures" in result else lines
+    say(result, told(result, clock.words(), usual.out) + next_best(result, others), usual.json_, usual.quiet)
+
+
+def write_one(
+    photo: Path, box: Box, found: Reassembled, settings: dict[str, int], others: int, clock: Clock, usual: Usual
+) -> dict[str, Any]:
+    """The files of one picture; what is told of it."""
+    from ..readers.pictures import png
+    from ..tasks.jigsaw import join
+
+    solution, grid = found.solution, found.grid
+    with ThreadPoolExecutor(1) as beside:  # packing a large picture takes as long as drawing the other
+        whole = beside.submit(png, join(box.tiles, solution.best_order, grid, solution.best_state))
+        pictures = {usual.out / "before-after.png": png_of(picture_of(box, grid, solution))}
+        pictures[usual.out / "reassembled.png"] = whole.result()
+    if alone := left_out(box, solution):
+        pictures[usual.out / "left-out.png"] = png(side_by_side(box.tiles[alone], grid.width))
+    result = summary(photo, box, grid, solution, usual.seed) | settings | sets_in(solution)
+    result |= alternatives_in(solution.alternatives(others), others) | clock.times()
+    tables = {
+        usual.out / "order.csv": table_text(places(box, grid, solution)),
+        usual.out / "result.json": json_text(result),
+    }
+    write_together(pictures | tables)
+    return result
 
 
 def drawing_seconds(numbers: int) -> float:
@@ -315,12 +330,11 @@ def side_by_side(tiles: np.ndarray, most: int) -> np.ndarray:
     return join(tiles, torch.where(order < len(tiles), order, -1), grid)
 
 
-def summary(photo: Path, box: Box, grid: Grid, solution: Solution, anchors: int, seed: int) -> dict[str, Any]:
+def summary(photo: Path, box: Box, grid: Grid, solution: Solution, seed: int) -> dict[str, Any]:
     result: dict[str, Any] = {
         "input": str(photo),
         "grid": f"{grid.width}x{grid.height}",
         "changed": box.changed,
-        "anchors": anchors,
         "seed": seed,
         "order": solution.order.tolist(),
         **({} if solution.state is None else {"turns": solution.state.tolist()}),

@@ -1,4 +1,4 @@
-"""``unshuffle jigsaw --several``: a pile of tiles of several pictures, each put together and written."""
+"""What ``unshuffle jigsaw`` writes of a pile with the tiles of several pictures."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import BadInput
 from ..files import write_together
-from .common import Clock, foresee, json_text, png_of, progress, say, table_text, to_the_end
+from .common import Clock, json_text, png_of, table_text
 from .doubts import sets_in
 from .options import Usual
 
@@ -17,43 +16,28 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ..tasks.piles import Reassembled
-
-
-def put_several_together(folder: Path, turned: bool, gap: int | None, usual: Usual) -> None:
-    """Writes picture-1.png, picture-2.png, ..., pictures.png with all of them, order.csv and result.json."""
-    from ..readers.pictures import png, read_tiles
-    from ..tasks.gaps import find_gap
-    from ..tasks.jigsaw import as_float, foreseen, join
-    from ..tasks.piles import reassemble_several
     from .jigsaw import Box
 
-    if not folder.is_dir():
-        raise BadInput(f"--several takes a folder of tiles, and {folder} is none.")
-    clock = Clock(usual.time_limit)
-    with progress("jigsaw", usual.silent, usual.time_limit) as show:
-        show.stage("reading the tiles")
-        tiles, names = read_tiles(folder)
-        show.given(Box(tiles, None, names, "", None))
-        foresee(*foreseen(tiles.shape, usual.time_limit, turned), usual.silent)
-        pixels = as_float(tiles)
-        worn = find_gap(pixels, turned) if gap is None else gap
-        found = reassemble_several(
-            pixels, turned=turned, gap=worn, seed=usual.seed, time_limit=clock.left, callback=show
-        )
-        with to_the_end():
-            show.stage("drawing")
-            files = {
-                usual.out / f"picture-{k}.png": png(join(tiles, one.solution.order, one.grid, one.solution.state))
-                for k, one in enumerate(found, 1)
-            }
-            files[usual.out / "pictures.png"] = png_of(overview(tiles, found))
-            result = summary(folder, len(tiles), found, usual.seed) | {"gap": worn} | clock.times()
-            tables = {
-                usual.out / "order.csv": table_text(places(found, names)),
-                usual.out / "result.json": json_text(result),
-            }
-            write_together(files | tables)
-    say(result, lines(result, clock.words(), usual.out), usual.json_, usual.quiet)
+
+def write_several(
+    folder: Path, box: Box, found: list[Reassembled], gap: int, clock: Clock, usual: Usual
+) -> dict[str, Any]:
+    """picture-1.png, picture-2.png, ..., pictures.png with all of them, order.csv and result.json; what that says."""
+    from ..readers.pictures import png
+    from ..tasks.jigsaw import join
+
+    files = {
+        usual.out / f"picture-{k}.png": png(join(box.tiles, one.solution.order, one.grid, one.solution.state))
+        for k, one in enumerate(found, 1)
+    }
+    files[usual.out / "pictures.png"] = png_of(overview(box.tiles, found))
+    result = summary(folder, len(box.tiles), found, usual.seed) | {"gap": gap} | clock.times()
+    tables = {
+        usual.out / "order.csv": table_text(places(found, box.names)),
+        usual.out / "result.json": json_text(result),
+    }
+    write_together(files | tables)
+    return result
 
 
 def summary(folder: Path, count: int, found: list[Reassembled], seed: int) -> dict[str, Any]:

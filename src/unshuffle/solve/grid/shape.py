@@ -20,9 +20,8 @@ NEAR = (
 )
 
 
-def find_shape(pieces: Pieces, watch: Watch, *, all_belong: bool = True) -> Grid:
-    """The rectangle with most filled less empty cells; where it is too small for all tiles and they ``all_belong``, the grid of exactly
-    as many cells that is nearest."""
+def find_shape(pieces: Pieces, watch: Watch) -> Grid:
+    """The rectangle with most filled less empty cells."""
     n = pieces.tiles
     side = 2 * math.ceil(math.sqrt(n)) + 1
     price = usual_price(pieces.cost, pieces.states) if pieces.reject is None else pieces.reject
@@ -42,10 +41,12 @@ def find_shape(pieces: Pieces, watch: Watch, *, all_belong: bool = True) -> Grid
             states=lambda: crystal.likeliest(),
         )
     filled = assign(torch.from_numpy(crystal.gains()), reject=0.0).numpy().reshape(side, side) >= 0
-    height, width = _fullest(_opened(filled))
-    if all_belong and height * width < n:
-        return _exactly(n, height, width) or Grid(height, width)
-    return Grid(height, width)
+    return Grid(*_fullest(_opened(filled)))
+
+
+def for_all(n: int, found: Grid) -> Grid:
+    """Where the rectangle is too small for n tiles that all belong: the nearest grid of exactly as many cells, if it is near."""
+    return found if found.n >= n else _exactly(n, found.height, found.width) or found
 
 
 def _opened(filled: np.ndarray) -> np.ndarray:
