@@ -68,11 +68,9 @@ def same_as_eager(model: nn.Module, backend: str, dynamic: bool | None = True) -
 backend = sys.argv[1]
 everything = [
     us.GumbelSinkhorn(RAMP, us.LocalTemperature(max_boost=0.5)),
-    us.GumbelSinkhorn(RAMP, us.LearnedTemperature()),
-    us.GumbelSinkhorn(RAMP, us.LocalTemperature(us.DegreeViolation(), 0.5, us.Product())),
-    us.StraightThrough(us.GumbelSinkhorn(RAMP)),
+    us.StraightThrough(us.GumbelSinkhorn(RAMP, us.LocalTemperature(us.DegreeViolation(), 0.5, us.Product()))),
+    us.StraightThrough(us.GumbelSinkhorn(RAMP, us.LearnedTemperature(), keep=4)),
     us.GumbelSinkhorn(RAMP, us.LocalTemperature(), reject=nn.Parameter(torch.tensor(0.2))),
-    us.StraightThrough(us.GumbelSinkhorn(RAMP, keep=4)),
     us.GumbelSinkhorn(us.EntropyTarget(0.9, 0.5, epochs=4)),
     us.ColumnSoftmax(RAMP),
     us.NeuralSort(RAMP),
@@ -87,43 +85,44 @@ for relax in everything[1:] if backend == "aot_eager" else ():
 LOCAL = us.LocalTemperature(max_boost=0.5)
 
 
-def alone(scores: torch.Tensor) -> torch.Tensor:
-    return us.gumbel_sinkhorn(scores, 1.5, samples=2, local=LOCAL)
+def both(scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The operators alone, without and with noise."""
+    return us.sinkhorn(scores), us.gumbel_sinkhorn(scores, 1.5, samples=2, local=LOCAL)
 
 
 def gradient(scores: torch.Tensor) -> torch.Tensor:
-    return torch.func.grad(lambda s: us.sinkhorn(s).square().sum())(scores)
+    """Inside a graph it is that of torch's own operations, iteration after iteration: two show the same as ten, and sooner."""
+    return torch.func.grad(lambda s: us.sinkhorn(s, 2).square().sum())(scores)
 
 
-def bit_for_bit(operator) -> None:
-    """The operator alone, forward and backward, in a graph of any batch size from the first."""
-    torch._dynamo.reset()
-    run = torch.compile(operator, backend=backend, fullgraph=True, dynamic=True)
-    for batch in (4, 9):
-        scores, results = (3 * torch.randn(batch, 12, 12)).requires_grad_(), []
-        for call in (run, operator):
-            torch.manual_seed(batch)
-            soft = call(scores)
-            results.append((soft, *torch.autograd.grad(soft, scores, soft.detach().sin())))
-        assert all(torch.equal(a, b) for a, b in zip(*results, strict=True)), f"other bits of {operator}"
+def told(run, scores: torch.Tensor) -> bool:
+    """Whether the graph of such scores says that there is NaN."""
+    try:
+        run(torch.full_like(scores, torch.nan, requires_grad=scores.requires_grad))
+    except us.BadInput as error:
+        return "is NaN" in str(error)
+    return False
 
 
-bit_for_bit(us.sinkhorn)
-bit_for_bit(alone)
-same = torch.compile(us.sinkhorn, backend=backend, fullgraph=True)
-scores = 3 * torch.randn(9, 12, 12)
-torch.testing.assert_close(same(scores), us.sinkhorn(scores), rtol=0, atol=0)
-torch.testing.assert_close(
-    torch.compile(gradient, backend=backend, fullgraph=True)(scores), gradient(scores), rtol=0, atol=1e-6
-)
-try:
-    same(torch.full((9, 12, 12), torch.nan))
-except us.BadInput as error:
-    assert "is NaN" in str(error)  # noqa: PT017
-else:
-    raise AssertionError("NaN went through a compiled graph")
+# bit for bit, forward and backward, in a graph of any batch size from the first
+torch._dynamo.reset()
+run = torch.compile(both, backend=backend, fullgraph=True, dynamic=True)
+for batch in (4, 9):
+    scores, results = (3 * torch.randn(batch, 12, 12)).requires_grad_(), []
+    for call in (run, both):
+        torch.manual_seed(batch)
+        soft = call(scores)
+        results.append((*soft, *torch.autograd.grad(soft, scores, [P.detach().sin() for P in soft])))
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True)), "other bits"
+assert told(run, scores), "NaN went through a compiled graph"
 
 if backend == "aot_eager":
+    same = torch.compile(us.sinkhorn, backend=backend, fullgraph=True)
+    scores = 3 * torch.randn(9, 12, 12)
+    torch.testing.assert_close(same(scores), us.sinkhorn(scores), rtol=0, atol=0)
+    assert told(same, scores), "NaN went through a graph of one size"
+    found = torch.compile(gradient, backend=backend, fullgraph=True)(scores)
+    torch.testing.assert_close(found, gradient(scores), rtol=0, atol=1e-6)
     half = torch.compile(us.GumbelSinkhorn(RAMP), backend=backend, fullgraph=True)
     torch.manual_seed(1)
     found = half(scores.bfloat16())
@@ -140,7 +139,7 @@ if backend == "aot_eager":
     same_as_eager(Sorter(us.GumbelSinkhorn(RAMP, us.LearnedTemperature())), backend)
     engine.chosen_at_run = lambda *_: False
     engine.have_numba = False  # as on other devices: torch's own operations, traced
-    same_as_eager(Sorter(us.GumbelSinkhorn(RAMP, iterations=3)), backend)
+    same_as_eager(Sorter(us.GumbelSinkhorn(RAMP, iterations=2)), backend)
     torch._dynamo.reset()
     scores = scores[:2, :4, :4]
     found = torch.compile(gradient, backend=backend, fullgraph=True)(scores)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 import os
-import runpy
 import signal
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import torch
 from torch import nn
 
 import unshuffle as us
+from two_processes import three_steps
 from unshuffle.learn.batches import mixed
 from unshuffle.learn.checkpoint import load
 from unshuffle.learn.loop import Diverged
@@ -117,11 +117,9 @@ torch.save(network.state_dict(), sys.argv[1] + "/end.pt")
 """
 
 
-def test_a_killed_run_goes_on_and_ends_with_the_same_weights(tmp_path):
-    def start(folder: str, slow: float) -> subprocess.Popen[bytes]:
-        return subprocess.Popen([sys.executable, "-c", SCRIPT, str(tmp_path / folder), str(slow)])
-
-    victim = start("killed", 0.1)
+def test_a_killed_run_goes_on_and_ends_with_the_same_weights(tmp_path, monkeypatch):
+    """It is killed in a process of its own, and goes on in this one, which spares two more their start."""
+    victim = subprocess.Popen([sys.executable, "-c", SCRIPT, str(tmp_path / "killed"), "0.1"])
     deadline = time.monotonic() + 120
     while not (tmp_path / "killed" / "last.pt").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -130,9 +128,11 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_weights(tmp_path):
     victim.wait()
     state, _ = load(tmp_path / "killed" / "last.pt")
     assert 0 < state.epoch < 6, "it should die in the middle"
-    assert start("killed", 0.0).wait(120) == 0
-    assert start("whole", 0.0).wait(120) == 0
-    ends = [torch.load(tmp_path / folder / "end.pt", weights_only=True) for folder in ("killed", "whole")]
+    ends = []
+    for folder in ("killed", "whole"):
+        monkeypatch.setattr(sys, "argv", ["script", str(tmp_path / folder), "0"])
+        exec(SCRIPT, {})
+        ends.append(torch.load(tmp_path / folder / "end.pt", weights_only=True))
     assert all(torch.equal(ends[0][name], ends[1][name]) for name in ends[1])
 
 
@@ -352,21 +352,26 @@ def run_script(command: list[str]) -> None:
     assert done.returncode == 0, done.stderr[:1000] + done.stderr[-2000:]
 
 
-def test_two_processes_take_the_same_steps_as_one(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def two_processes(tmp_path_factory) -> Path:
+    """What two processes wrote that torchrun started, once for the tests below."""
+    folder = tmp_path_factory.mktemp("two processes")
+    run_script([*TWO, str(HERE / "two_processes.py"), str(folder)])
+    return folder
+
+
+def test_two_processes_take_the_same_steps_as_one(two_processes, tmp_path):
     """torchrun, gloo, DistributedDataParallel: same noise, same gradients, hence the same weights to rounding."""
-    run_script([*TWO, str(HERE / "distributed_fit.py"), str(tmp_path / "two")])
-    monkeypatch.setattr(sys, "argv", ["distributed_fit.py", str(tmp_path / "one")])
-    runpy.run_path(str(HERE / "distributed_fit.py"), run_name="__main__")
-    one, two = (torch.load(tmp_path / f"{name}.pt", weights_only=True) for name in ("one", "two"))
+    three_steps(tmp_path / "one.pt")
+    one, two = (torch.load(path, weights_only=True) for path in (tmp_path / "one.pt", two_processes / "two.pt"))
     for name in ("network", "gradient"):
         torch.testing.assert_close(two[name], one[name], rtol=1e-4, atol=1e-6)
     assert one["gradient"].norm() > 1e-4
 
 
-def test_two_processes_stop_together_whoever_wants_to(tmp_path):
+def test_two_processes_stop_together_whoever_wants_to(two_processes):
     """A callback or a clock of one process, a checkpoint that only the leader cannot read: nobody waits for ever."""
-    run_script([*TWO, str(HERE / "distributed_stop.py"), str(tmp_path)])
-    leader, other = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in (0, 1))
+    leader, other = (json.loads((two_processes / f"{rank}.json").read_text()) for rank in (0, 1))
     assert leader == {
         "callback": ["interrupted", 0],
         "end of an epoch": ["interrupted", 1],

@@ -362,11 +362,20 @@ def test_the_lock_of_a_dead_process_expires_and_that_of_a_living_one_does_not(tm
             assert (mine, second) == (True, False)
 
 
-def test_failed_runs_are_an_exit_code(tmp_path, monkeypatch):
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Runs need no processes of their own, which spares them the start."""
+
+    def carried_out(self, runs, store, tell) -> int:
+        for one in runs:
+            tell(one, carry_out(one, store, None, None, None))
+        return 0
+
+    monkeypatch.setattr(Local, "__call__", carried_out)
+
+
+def test_failed_runs_are_an_exit_code(tmp_path, monkeypatch, in_this_process):
     monkeypatch.setattr("unshuffle.paper.checks.mask_only_tau", lambda n, k: 1 / 0)
-    monkeypatch.setattr("unshuffle.paper.executor.Local.__call__", lambda self, runs, store, tell: [
-        tell(one, carry_out(one, store, None, None, None)) for one in runs
-    ] and 0)  # fmt: skip
     done = reproduce("mask-only", "--scale", "smoke", "--store", tmp_path)
     assert done.exit_code == 1
     assert "ZeroDivisionError" in done.output
@@ -421,7 +430,7 @@ def test_the_command_computes_once_and_shows_ours_beside_the_papers(tmp_path):
     assert cell["paper"] == [0.029, None]
 
 
-def test_a_row_a_column_and_a_section_can_be_asked_for(tmp_path):
+def test_a_row_a_column_and_a_section_can_be_asked_for(tmp_path, in_this_process):
     arguments = ("sorting", "--scale", "smoke", "--seeds", "0", "--only", "SoftSort", "--column", "5")
     done = reproduce(*arguments, "--section", "[10, 11]", "--store", tmp_path, "--json")
     assert done.exit_code == 0, done.output

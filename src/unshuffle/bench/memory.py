@@ -17,6 +17,7 @@ from torch import Tensor
 
 from ..operators._sinkhorn.in_torch import plain_sinkhorn
 from ..operators.sinkhorn import sinkhorn
+from .apart import apart
 
 
 @dataclass(frozen=True)
@@ -65,13 +66,10 @@ def growth(operator: str, iterations: int, batch: int, n: int) -> float:
 
 
 def measure(iterations: int, batch: int = 24, n: int = 1000, plain: bool = True) -> Peak:
-    """Each in a process of its own, whose allocator has nothing left over to give."""
-
-    def fresh(operator: str) -> float:
-        command = [sys.executable, "-m", "unshuffle.bench.memory", operator, str(iterations), str(batch), str(n)]
-        return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-
-    return Peak(iterations, fresh("ours"), (2 * iterations + 1) / n, fresh("plain") if plain else None)
+    """Each in a process of its own."""
+    ours = apart(growth, "ours", iterations, batch, n)
+    theirs = apart(growth, "plain", iterations, batch, n) if plain else None
+    return Peak(iterations, ours, (2 * iterations + 1) / n, theirs)
 
 
 FIRST_CALL = """
@@ -97,7 +95,3 @@ def first_calls() -> dict[str, float]:
             )
             times.append([float(x) for x in done.stdout.split()])
     return {"import": times[1][0], "first_process": times[0][1], "second_process": times[1][1]}
-
-
-if __name__ == "__main__":
-    print(growth(sys.argv[1], *(int(x) for x in sys.argv[2:])))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from ..relaxations.gumbel_sinkhorn import GumbelSinkhorn
 from ..structure.losses import monotone
 from ..temperature.local import LocalTemperature
 from ..temperature.schedules import Constant
+from .apart import apart
 from .memory import peak_during
 from .timing import fastest
 from .trained import STEPS, network
@@ -112,11 +112,8 @@ def losses() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
 
 
 def peak(way: str, batch: int, n: int) -> float | None:
-    """Megabytes, in a process of its own, whose allocator has nothing left over to give (Linux only)."""
-    if sys.platform != "linux":
-        return None
-    command = [sys.executable, "-m", "unshuffle.bench.step", way, str(batch), str(n)]
-    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    """Megabytes, in a process of its own (Linux only)."""
+    return apart(growth, way, batch, n) if sys.platform == "linux" else None
 
 
 def growth(way: str, batch: int, n: int) -> float:
@@ -164,7 +161,3 @@ def plain_loss(scores: Tensor, items: Tensor) -> Tensor:
         sorted_items = (soft.mT @ items).squeeze(-1)
         total = total + torch.relu(sorted_items[:, :-1] - sorted_items[:, 1:]).square().sum(-1).mean()
     return total / SAMPLES
-
-
-if __name__ == "__main__":
-    print(growth(sys.argv[1], *(int(x) for x in sys.argv[2:])))
