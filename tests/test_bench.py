@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import time
+from importlib import import_module
 
 import torch
+from typer.testing import CliRunner
 
 import unshuffle as us
 from unshuffle.bench import trained
 from unshuffle.bench.timing import fastest
+from unshuffle.cli.common import build
 from unshuffle.paper import checks
+
+cli = import_module("unshuffle.cli.bench")
 
 
 def test_trained_scores_are_seeded_and_sharp():
@@ -34,3 +40,29 @@ def test_a_first_call_that_compiles_counts_nowhere(monkeypatch):
     assert fastest({"compiled at first": compiling()}, 0.0)["compiled at first"] < 0.1
     monkeypatch.setattr(checks, "training_step", lambda *_: compiling())
     assert abs(checks.Overhead(1, 4, 0.0, 0).compute(lambda *_: None).metrics["overhead"]) < 300
+
+
+def test_ctrl_c_keeps_the_tables_that_are_complete(monkeypatch, tmp_path):
+    def pressed(*_):
+        raise KeyboardInterrupt
+
+    row = {
+        "batch": 4,
+        "n": 5,
+        "iterations": 10,
+        "ours": 1.0,
+        "plain": 2.0,
+        "ratio": 2.0,
+        "pot": None,
+        "pygmtools": None,
+    }
+    monkeypatch.setattr(cli, "MEASURES", dict.fromkeys(cli.MEASURES, pressed) | {"speed": lambda *_: [row]})
+    ran = CliRunner().invoke(build("bench"), ["bench", "--out", str(tmp_path)])
+    assert ran.exit_code == 130
+    assert "Forward + backward" in ran.output
+    assert "Peak memory" not in ran.output
+    kept = json.loads((tmp_path / "bench.json").read_text())
+    assert (kept["status"], kept["speed"], kept["growth"]) == ("interrupted", [row], [])
+    monkeypatch.setattr(cli, "MEASURES", {"speed": pressed})
+    assert CliRunner().invoke(build("bench"), ["bench", "--out", str(tmp_path / "b")]).exit_code == 130
+    assert not (tmp_path / "b" / "bench.json").exists()

@@ -175,6 +175,25 @@ def test_a_limit_and_a_callback_stop_with_an_answer():
     assert us.match(A, B, time_limit=0.0).status == "time limit"
 
 
+def test_a_stopped_match_of_distances_is_made_of_few_products(monkeypatch):
+    A, B, _ = points(0)
+    bumps, before = [], Distances.__init__
+
+    def counted(self, *args):
+        before(self, *args)
+        bumps.append(len(self.B1))
+
+    monkeypatch.setattr(Distances, "__init__", counted)
+    us.match(A, B)
+    assert max(bumps) > 15
+    bumps.clear()
+    found = us.match(A, B, callback=lambda step: False)
+    assert found.status == "interrupted"
+    assert len(bumps) == 2  # groups, then all of them once
+    assert bumps[1] <= 15
+    assert len(found.pairs) > 20
+
+
 def test_slack_equals_the_padded_problem():
     """Identical dummies: n of them as items, m as positions, a dummy with a dummy scores 0."""
     L = torch.randn(1, 4, 6, generator=torch.Generator().manual_seed(0))

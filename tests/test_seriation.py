@@ -262,6 +262,16 @@ def test_ctrl_c_in_the_leaf_orders_keeps_the_best_so_far(monkeypatch):
     assert sorted(found.order) == list(range(12))
 
 
+def test_with_no_time_columns_go_along_the_rows(monkeypatch):
+    monkeypatch.setattr(seriation, "seriate", None)
+    place = np.array([3, 0, 2, 4, 1])
+    counts = np.round(9 * np.exp(-((np.arange(5)[:, None] - place) ** 2) / 2))
+    table = Table([str(k) for k in range(5)], [str(k) for k in range(5)], counts)
+    order, sure = seriation.column_order(table, seriation.Kind.counts, np.arange(5), time_limit=0.0)
+    assert order.tolist() == np.argsort(place).tolist()
+    assert sure.shape == (5,)
+
+
 def test_confidence_of_two_sum_is_high_on_a_clear_table_and_low_on_noise():
     from unshuffle.tasks.two_sum import _change, confidence_of, moves_of
 

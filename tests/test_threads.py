@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import threading
+import time
 
 import pytest
 import torch
 
 import unshuffle as us
 from unshuffle.compute import threads as module
+from unshuffle.compute.processes import Processes
 
 
 @pytest.fixture(params=["of torch", "of Python"])
@@ -139,3 +141,29 @@ def test_small_steps_of_two_threads_leave_torch_as_it_was(monkeypatch):
         torch.set_num_threads(before)
     assert seen == [1, 1]
     assert fresh == [3]
+
+
+def test_the_first_piece_is_done_alone_since_it_may_be_compiled(threads_of, monkeypatch):
+    monkeypatch.setattr(module, "_called", set())
+    done: list[int] = []
+    alone: list[int] = []
+
+    def kernel(low: int, high: int) -> None:
+        if not done and threading.current_thread() is threading.main_thread():
+            time.sleep(0.05)
+            alone.append(len(done))
+        done.append(low)
+
+    module.in_chunks(kernel, 50)
+    assert alone == [0]
+    assert len(done) == len(set(done)) > 1
+
+
+def test_ctrl_c_does_not_wait_for_a_process_that_does_not_hear_it():
+    def pressed(_job: float, _result: object) -> None:
+        raise KeyboardInterrupt
+
+    began = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        Processes(2)(time.sleep, (0.0, 100.0), pressed)
+    assert time.perf_counter() - began < 50

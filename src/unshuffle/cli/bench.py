@@ -18,7 +18,7 @@ from rich.table import Table
 
 from ..errors import BadInput, shown
 from ..files import write_together
-from .common import harmless, json_text, png_of
+from .common import INTERRUPTED, harmless, json_text, png_of
 from .options import Json, Out, Quiet
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ def bench(
     if (warning := busy(os.cpu_count() or 1)) and not as_json:
         notes.print(warning)
     earlier = _earlier(out / "bench.json", only or ())
-    results = earlier | collect(quick, notes, only or ())
+    nothing: dict[str, Any] = {name: [] for name in MEASURES}
+    results = nothing | earlier | collect(quick, notes, only or ())
     results["machine"] = {**results.get("machine", {}), "busy": bool(warning)}
     write_together({out / "bench.json": json_text(results), out / "bench.png": png_of(draw(results))})
     if as_json:
@@ -65,8 +66,11 @@ def bench(
     elif not quiet:
         console = Console(width=110)
         for table in tables(results):
-            console.print(table)
+            if table.row_count:
+                console.print(table)
         console.print(harmless(f"Saved {out / 'bench.json'} and {out / 'bench.png'}."), markup=False)
+    if results["status"] == "interrupted":
+        raise typer.Exit(INTERRUPTED)
 
 
 def _earlier(file: Path, only: Sequence[str]) -> dict[str, Any]:
@@ -93,16 +97,24 @@ def busy(cores: int) -> str:
 
 
 def collect(quick: bool, console: Console, only: Sequence[str] = ()) -> dict[str, Any]:
-    """The measurements as plain data: all, or those of these names."""
+    """The measurements as plain data: all, or those of these names; after Ctrl-C the tables that were complete by then."""
     import torch
 
     from ..compute.jit import have_numba
 
     machine = {"cores": torch.get_num_threads(), "processor": platform.machine(), "python": platform.python_version()}
     versions = {"torch": torch.__version__, "numba": version("numba") if have_numba else "not in use"}
+    found: dict[str, Any] = {}
+    ended = "finished"
     with console.status("") as status:
-        found = {name: measure(quick, status.update) for name, measure in MEASURES.items() if not only or name in only}
-    return {"machine": machine | versions, **found}
+        try:
+            for name in only or MEASURES:
+                found[name] = MEASURES[name](quick, status.update)
+        except KeyboardInterrupt:
+            if not found:
+                raise
+            ended = "interrupted"
+    return {"machine": machine | versions, "status": ended, **found}
 
 
 Say = Callable[[str], object]

@@ -196,13 +196,15 @@ def flat(values: np.ndarray, distances: bool) -> np.ndarray:
     import numpy as np
     import torch
 
+    from ..compute.threads import small_steps
     from ..solve.match.checks import structures
     from ..solve.match.starts import directions
 
     X = values
     if distances or values.shape[1] != 2:
         D, _, _ = structures(values, values, distances, None)
-        X = directions(-0.5 * D**2, min(2, len(D)))[0].flip(-1).to(torch.float64).numpy()
+        with small_steps():  # where others work too, threads that wait for each other take seconds
+            X = directions(-0.5 * D**2, min(2, len(D)))[0].flip(-1).to(torch.float64).numpy()
         X = np.pad(X, ((0, 0), (0, 2 - X.shape[1])))
     return (X - X.mean(0)) / max(float(np.ptp(X, axis=0).max()), 1e-12)
 

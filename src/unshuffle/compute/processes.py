@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.process
 import os
 import signal
 import threading
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 POLL = 0.5  # seconds before a job is tried again
+GRACE = 1.0  # seconds to save in, after Ctrl-C
 DEATHS = 2  # of the process a job was in, before the job is given up: once may be another's fault
 
 Tell = Callable[[Any, Any], object]
@@ -37,6 +39,7 @@ class Processes:
         """``work(job)`` for every job. None begins after the ``deadline`` (a moment of `time.time()`); how many did not."""
         deaths, waiting = Counter[int](), deque(enumerate(jobs))
         running = dict[Future[Any], tuple[int, Any]]()
+        others = multiprocessing.active_children()
         pool, broken = self._pool(), False
         try:
             while waiting or running:
@@ -64,6 +67,10 @@ class Processes:
                         waiting.append((number, job))
                         time.sleep(POLL)
             return 0
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            _ended([child for child in multiprocessing.active_children() if child not in others])
+            raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
@@ -72,6 +79,15 @@ class Processes:
         threads = max(1, (os.cpu_count() or 1) // self.workers)
         context = multiprocessing.get_context("spawn")
         return ProcessPoolExecutor(self.workers, context, initializer=_prepare, initargs=(threads,))
+
+
+def _ended(children: Iterable[multiprocessing.process.BaseProcess]) -> None:
+    """Who trains or solves has heard Ctrl-C too, saves and ends; who does not, in the midst of something else, is killed."""
+    until = time.monotonic() + GRACE
+    for child in children:
+        child.join(max(0.0, until - time.monotonic()))
+        if child.is_alive():
+            child.kill()
 
 
 def _prepare(threads: int) -> None:

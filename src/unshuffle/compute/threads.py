@@ -26,6 +26,7 @@ _Task = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _pool: ThreadPoolExecutor | None = None
 _workers = 0
 _small = threading.local()  # .threads: those for our kernels while torch has one in this thread, in `small_steps`
+_called: set[object] = set()  # code that has been here before
 _counted = threading.Lock()
 _inside = 0  # threads of Python in `small_steps`
 _outside = 1  # torch's threads before the first of them came
@@ -103,6 +104,11 @@ def in_chunks(kernel: Callable[[int, int], object], count: int, work: float = 1e
         return
     cuts = [count * k // pieces for k in range(pieces + 1)]
     todo = iter(list(itertools.pairwise(cuts)))  # next() on a list's iterator is atomic
+    if (code := getattr(kernel, "__code__", None)) not in _called:
+        _called.add(code)
+        kernel(
+            *next(todo)
+        )  # alone, since it may have to be compiled: a team would be waited for, whoever presses Ctrl-C
     failed: list[BaseException] = []
 
     def take(_: object = None) -> None:

@@ -264,10 +264,13 @@ def tried_all(method: Method, layout: Any, cost: Any, allowed: Tensor | None) ->
     return Solution(order, energy, soft, confidence, torch.tensor([energy], dtype=torch.float64))
 
 
-def instead(found: Solution, layout: Layout, cost: Any, order: Int[Tensor, "n"]) -> Solution:
-    """``found`` with an order that came from elsewhere: its energy, how sure it is, and local search from there as well."""
+def instead(
+    found: Solution, layout: Layout, cost: Any, order: Int[Tensor, "n"], judge: Callable[..., Judged] | None = None
+) -> Solution:
+    """``found`` with an order that came from elsewhere: its energy, how sure it is (by the layout unless ``judge`` says it), and local
+    search from there as well."""
     method, given, _ = method_for(layout, cost, None)
-    soft, confidence = (method.judge or certain)(layout, given, order, None)
+    soft, confidence = (judge or method.judge or certain)(layout, given, order, None)
     other = replace(
         found,
         order=order,

@@ -27,7 +27,8 @@ from torch import Tensor
 from ..errors import BadInput
 from ..readers.tables import Table
 from ..solve import solve
-from ..solve.kinds import WHOLE, instead
+from ..solve.kinds import WHOLE, certain, instead
+from ..solve.path.solver import judge_path
 from ..solve.solution import Solution
 from ..structure.layouts import Graph, Path
 from ..watch import Step, Stopped, Watch
@@ -217,8 +218,8 @@ class Seriation:
         """The solution with another order of the same rows in its place."""
         if self.dissimilarity is None:
             raise ValueError("Of many rows there is one order.")
-        D, other = self.dissimilarity, torch.from_numpy(order.copy())
-        return _judged(instead(self.solution, *_problem(D, self.criterion), other), D, self.criterion)
+        D = self.dissimilarity
+        return _judged(_with(self.solution, D, self.criterion, order), D, self.criterion)
 
 
 def seriate(
@@ -268,8 +269,14 @@ def seriate(
             if again.energy < best.energy:
                 winner, best = f"annealed from the {name}", again
         if best.energy > value - slack:
-            winner, best = name, instead(best, *_problem(D, criterion), torch.from_numpy(order.copy()))
+            winner, best = name, _with(best, D, criterion, order)
     return Seriation(best.order.numpy(), criterion, best.energy, winner, values, _judged(best, D, criterion), D)
+
+
+def _with(found: Solution, D: np.ndarray, criterion: Criterion, order: Int[np.ndarray, "n"]) -> Solution:
+    """The solution with another order in its place; of 2-SUM `_judged` says how sure it is."""
+    judge = certain if criterion is Criterion.two_sum else None
+    return instead(found, *_problem(D, criterion), torch.from_numpy(order.copy()), judge)
 
 
 def _judged(found: Solution, D: Float[np.ndarray, "n n"], criterion: Criterion) -> Solution:
@@ -322,10 +329,11 @@ def _anneal(D: np.ndarray, criterion: Criterion, start: np.ndarray | None, **opt
 def _unannealed(D: np.ndarray, criterion: Criterion, order: Int[np.ndarray, "n"], watch: Watch) -> Solution:
     """An order that was not annealed, as a solution that was stopped."""
     (layout, cost), found = _problem(D, criterion), torch.from_numpy(order.copy())
-    nothing = torch.zeros(0)
-    blank = Solution(found, 0.0, nothing, nothing, nothing, status=watch.status, seconds=watch.seconds)
-    best = instead(replace(blank, layout=layout, given=cost), layout, cost, found)
-    return replace(best, energies=torch.tensor([best.energy], dtype=torch.float64), tried=None)
+    energy = layout.energy(found, cost).reshape(1)
+    judge = judge_path if isinstance(layout, Path) else certain
+    soft, sure = judge(layout, cost, found, None)  # pyright: ignore[reportArgumentType]
+    told = {"status": watch.status, "seconds": watch.seconds, "layout": layout, "given": cost}
+    return Solution(found, float(energy), soft, sure, energy, **told)
 
 
 def column_order(
@@ -333,7 +341,7 @@ def column_order(
 ) -> tuple[Int[np.ndarray, "d"], Float[np.ndarray, "d"]]:
     """Columns in the same manner: the columns as rows of their own table, turned to run the way the rows do; and how sure.
 
-    Of counts and features: the columns of dissimilarities are the rows.
+    Of counts and features: the columns of dissimilarities are the rows. With no time at all, along the rows by their centres.
     """
     width = len(table.columns)
     if width < 3:
@@ -346,13 +354,15 @@ def column_order(
     )
     used = np.flatnonzero(X.any(0)) if kind is Kind.counts else np.arange(X.shape[1])
     some = Table([table.columns[k] for k in used], table.rows, turned.values[used])
-    D = dissimilarity(some, kind) if kind is Kind.counts else squareform(pdist(some.values))
     order, confidence = used, np.zeros(width)
-    if len(used) > 2:
-        found = seriate(D, criterion_for(table, kind), seed=seed, time_limit=time_limit)
-        order, confidence[used] = used[found.order], found.solution.confidence.numpy()
     weight = X[rows] - X.min(0)
     centre = (np.arange(len(X))[:, None] * weight).sum(0) / np.maximum(weight.sum(0), 1e-12)
+    if time_limit == 0:
+        order = used[np.argsort(centre[used], kind="stable")]
+    elif len(used) > 2:
+        D = dissimilarity(some, kind) if kind is Kind.counts else squareform(pdist(some.values))
+        found = seriate(D, criterion_for(table, kind), seed=seed, time_limit=time_limit)
+        order, confidence[used] = used[found.order], found.solution.confidence.numpy()
     if len(order) > 1 and np.corrcoef(centre[order], np.arange(len(order)))[0, 1] < 0:
         order = order[::-1]
     return np.concatenate((order, np.setdiff1d(np.arange(width), used))), confidence

@@ -157,18 +157,18 @@ def order_slices(
     n = len(stack.names)
     compared = _Compared(stack.grey)
     pairs = torch.combinations(torch.arange(n)) if n <= ALL_PAIRS else _near_pairs(stack.grey)
+    layout = Line(n, reach=min(reach, max(1, (n - 1) // 3)) if n <= ALL_PAIRS else 1)
     with Watch(time_limit, callback) as watch:
         cost = _costs(compared, pairs, watch)
-    left = None if watch.time_limit is None else max(0.0, watch.time_limit - watch.seconds)
-    left = 0.0 if watch.stopped else left
-    first, second = pairs.T.numpy()
-    known: Tensor | csr_array = torch.zeros(n, n, dtype=torch.float64)
-    if n <= ALL_PAIRS:
-        known[first, second] = known[second, first] = cost.double()
-    else:
-        known = csr_array((cost.double().numpy(), (first, second)), shape=(n, n))
-    layout = Line(n, reach=min(reach, max(1, (n - 1) // 3)) if n <= ALL_PAIRS else 1)
-    found = solve(layout, cost=known, seed=seed, time_limit=left, callback=callback)
+        left = None if watch.time_limit is None else max(0.0, watch.time_limit - watch.seconds)
+        left = 0.0 if watch.stopped else left
+        first, second = pairs.T.numpy()
+        known: Tensor | csr_array = torch.zeros(n, n, dtype=torch.float64)
+        if n <= ALL_PAIRS:
+            known[first, second] = known[second, first] = cost.double()
+        else:
+            known = csr_array((cost.double().numpy(), (first, second)), shape=(n, n))
+        found = solve(layout, cost=known, seed=seed, time_limit=left, callback=callback)
     if watch.stopped:
         found = replace(found, status=watch.status)
     order = found.best_order.numpy()

@@ -9,7 +9,7 @@ points cannot be told apart, down to the noise that the matched distances show.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
@@ -43,6 +43,8 @@ class Tolerances:
     soft: float = 8.0
     most: int = 100
     """Bumps at most: more do not fit the memory and time of a large set."""
+    least: int = 12
+    """Bumps once there is no more time."""
 
 
 class Distances:
@@ -137,17 +139,19 @@ def match_distances(
     share = REJECT if reject is None else reject
     search, unit = Search(share, prior, pull, watch), _nearest(D1, D2)
     P = _starts(D1, D2, search, t.runs if all(map(flat, places)) else 4 * t.runs, t, generator)
+    if watch.stopped:  # what the groups say: with few bumps, a product of the matrices is as soon done as said
+        P, t = P[:1], replace(t, middle=t.coarse, most=t.least)
     problem = Distances(D1, D2, t.middle * unit, t.most)
     P, support, usual = search.level(problem, P, (3.0, 6.0), 6)
     best = (P * support).sum((-1, -2)).argmax()
     P, support, usual = P[best][None], support[best][None], usual[best][None]
     spatial = places[0] is not None and places[1] is not None
-    if _convincing(problem, P, spatial):
+    if not watch.stopped and _convincing(problem, P, spatial):
         P, support, usual = search.level(Distances(D1, D2, t.fine * unit, t.most), P, (4.0, 20.0), 8)
         noise = _noise(D1, D2, support[0], float(share * usual / 2))
         problem = Distances(D1, D2, min(t.noise * noise, t.fine * unit), t.most)
         P, support, usual = search.level(problem, P, (8.0, 20.0), 8)
-        if reject is None and spatial:
+        if reject is None and spatial and not watch.stopped:
             over = overlaid(*places, P[0], prior, pull)  # pyright: ignore[reportArgumentType]
             if over is not None:
                 return Found(over.scores, over.soft, over.price, True, (D1, D2))

@@ -145,7 +145,7 @@ class Neighbourhoods:
         """P, the support it gives and the free energy after this ladder of temperatures."""
         project, support, beta = self.slack(), self.support(P), betas[0]
         for beta in (b * self.critical for b in betas):
-            for _ in range(steps):
+            for _ in range(1 if watch.stopped else steps):
                 support = self.support(P)
                 P = project(self.pulled(beta * support))
             energies = self.energy(P, support)
