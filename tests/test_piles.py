@@ -19,7 +19,7 @@ from unshuffle.cli.common import build
 from unshuffle.errors import BadInput
 from unshuffle.solve.grid.exchange import contacts, exchanged, seam_totals
 from unshuffle.solve.grid.pieces import Pieces, usual_price
-from unshuffle.solve.grid.shape import _exactly, _fullest, _opened
+from unshuffle.solve.grid.shape import Outline, _exactly, _opened
 from unshuffle.structure.layouts import Grid
 from unshuffle.tasks.jigsaw import as_float, cut, join
 from unshuffle.tasks.piles import _held_together, reassemble_pile
@@ -138,9 +138,24 @@ def test_the_size_of_what_is_filled() -> None:
     filled[7:9, 1:6] = filled[0:2, 1:6] = True  # four rows, over the edge of the torus
     filled[8, 3] = False
     filled[2, 2] = filled[7, 7] = True  # and two that do not belong
-    assert _fullest(_opened(filled)) == (4, 5)
+    assert Outline(_opened(filled), filled).grid == Grid(4, 5)
     assert _exactly(20, 4, 4) == Grid(4, 5)
     assert _exactly(23, 4, 5) is None
+
+
+def test_a_rectangle_is_made_longer_where_it_has_no_border() -> None:
+    """A plain sky above has stayed away, in an uneven line; one tile in ten is missing."""
+    filled = np.zeros((41, 41), bool)
+    filled[10:26, 5:29] = np.arange(16 * 24).reshape(16, 24) % 10 > 0
+    for column in range(5, 29):
+        filled[10 : 10 + column // 4, column] = False
+    outline = Outline(filled, filled)
+    assert outline.grid.width == 24
+    assert outline.holding(389) == Grid(18, 24)
+    assert Outline(filled.T, filled).holding(389) == Grid(24, 18)
+    assert outline.holding(200) == outline.grid
+    filled[10:26, 5:29] = True  # nothing is missing: exactly as many
+    assert Outline(filled, filled).holding(24 * 21) == Grid(21, 24)
 
 
 def test_pictures_that_grew_together_are_told_apart_by_dear_seams() -> None:

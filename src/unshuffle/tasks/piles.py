@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..errors import BadInput
 from ..solve.grid.pieces import Pieces, usual_price
-from ..solve.grid.shape import find_shape, for_all
+from ..solve.grid.shape import find_shape
 from ..solve.kinds import of_pieces, solved
 from ..solve.solution import Solution
 from ..structure.layouts import Grid
@@ -56,8 +56,8 @@ def reassemble_pile(
         pieces = Pieces(cost, len(turns), known, seams.border, None, usual_price(cost, len(turns)) if foreign else None)
         watch.where = Where(grid, torch.arange(len(tiles)))
         if grid is None:
-            known = find_shape(pieces, watch)
-            known = known if foreign else for_all(len(tiles), known)
+            outline = find_shape(pieces, watch)
+            known = outline.grid if foreign else outline.holding(len(tiles))
         apart = 2 if grid is not None and len(turns) == 4 and known.height != known.width else 1
         pieces = dataclasses.replace(pieces, grid=known, apart=apart)
         watch.where = Where(known, torch.arange(len(tiles)))
@@ -68,8 +68,8 @@ def reassemble_pile(
 
 FEWEST = 4  # tiles that are a picture: what is left holds together by chance
 LEAST, SMALL = 1 / 3, 12
-"""If all tiles belong: a third of a picture's places or twelve tiles, if they are left over, are another picture; fewer are what this one
-lacks. Of 76 photos as 7x7 and 12x9 tiles, some missing, some turned, three were not found whole: at first 0.21, 0.26 and 0.27 were left over."""
+"""If all tiles belong: a third of a picture's places or twelve tiles, if they are left over and sure of a neighbour, are another picture; fewer
+are what this one lacks. Of 76 photos as 7x7 and 12x9 tiles, some missing, some turned, three were not found whole: at first 0.21, 0.26 and 0.27 were left over."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,7 +110,7 @@ def reassemble_several(
         left, holes = torch.arange(len(tiles)), 0
         options = {"runs": runs, "seed": seed}
         while len(left) >= FEWEST and (not watch.stopped or not pictures):
-            some, found, grid = _next_picture(whole, left, watch, all_belong and not holes, options)
+            some, found, grid, sure = _next_picture(whole, left, watch, all_belong and not holes, options)
             used = found.order[found.order >= 0]
             if len(used) < FEWEST:
                 break
@@ -118,26 +118,29 @@ def reassemble_several(
                 found, grid = upright(in_quarters(found, turns), tiles[some], grid, any_way=True)
             pictures.append(Reassembled(_numbered(found, some, len(tiles)), grid))
             left, holes = left[~torch.isin(left, some[used])], holes + grid.n - len(used)
-            if all_belong and len(left) < max(LEAST * _most(pictures), SMALL):
+            if all_belong and int(torch.isin(left, sure).sum()) < max(LEAST * _most(pictures), SMALL):
                 break
         return [one for one in pictures if not all_belong or _tiles(one) >= LEAST * _most(pictures)]
 
 
 def _next_picture(
     whole: Pieces, left: Int[Tensor, "some"], watch: Watch, all_belong: bool, options: dict[str, Any]
-) -> tuple[Int[Tensor, "fewer"], Solution, Grid]:
-    """The surest one, and the tiles by which it counts: if those left made two pictures side by side, without those of the other."""
+) -> tuple[Int[Tensor, "fewer"], Solution, Grid, Int[Tensor, "sure"]]:
+    """The tiles by which it counts (if those left made two pictures side by side, without those of the other), the surest picture of them, its
+    grid, and which of those left are sure of a neighbour."""
     pieces, watch.where = whole if len(left) == whole.tiles else whole.among(left), Where(None, left)
-    grid = find_shape(pieces, watch)
-    if all_belong and len(left) - grid.n < max(LEAST * grid.n, SMALL):
-        grid, pieces = for_all(len(left), grid), dataclasses.replace(pieces, reject=None)
+    outline = find_shape(pieces, watch)
+    grid, sure = outline.grid, left[torch.from_numpy(outline.sure)]
+    if all_belong and len(sure) - grid.n < max(LEAST * grid.n, SMALL):
+        grid, pieces = outline.holding(len(left)), dataclasses.replace(pieces, reject=None)
     pieces, watch.where = dataclasses.replace(pieces, grid=grid), Where(grid, left)
     found = solved(of_pieces(pieces.states), grid, pieces, (len(left), grid.n), watch, **options)
     first, *others = _held_together(found, grid, pieces, whole.reject)
     aside = [part for part in others if len(part) >= max(LEAST * len(first), SMALL)]
     if not aside or watch.stopped:
-        return left, found, grid
-    return _next_picture(whole, left[~torch.isin(torch.arange(len(left)), torch.cat(aside))], watch, False, options)
+        return left, found, grid, sure
+    rest = left[~torch.isin(torch.arange(len(left)), torch.cat(aside))]
+    return *_next_picture(whole, rest, watch, False, options)[:3], sure
 
 
 def _held_together(found: Solution, grid: Grid, pieces: Pieces, price: float | None) -> list[Int[Tensor, "part"]]:

@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Tensor
 
 from ...solve.grid.pieces import Pieces, usual_price
-from ...solve.grid.shape import find_shape, for_all
+from ...solve.grid.shape import find_shape
 from ...solve.kinds import instead, method_for, of_pieces, solved
 from ...solve.solution import Solution
 from ...structure.layouts import Grid
@@ -51,7 +51,7 @@ def reassemble_shreds(
         n = len(shreds)
         if grid is None:
             price = usual_price(cost, 1)
-            grid = for_all(n, find_shape(Pieces(cost, 1, Grid(1, n), None, None, price), watch))
+            grid = find_shape(Pieces(cost, 1, Grid(1, n), None, None, price), watch).holding(n)
         if n == grid.n:
             method, given, sizes = method_for(grid, cost, None)
         else:
