@@ -1,4 +1,4 @@
-"""Models with a layer, compiled as one graph; run by test_transforms.py in a process of its own: torch cannot trace the shape checks of the test run.
+"""Models with a layer, compiled as one graph; run by test_compiled.py in a process of its own: torch cannot trace the shape checks of the test run.
 
 python tests/compiled_models.py aot_eager|inductor
 """

@@ -35,8 +35,10 @@ settings.register_profile("unshuffle", deadline=None, derandomize=True, max_exam
 settings.load_profile("unshuffle")
 
 LONG = (
-    "transforms",
-    "types",  # beside it, while the kernels that all others need are compiled
+    "transforms",  # compiles the kernels that most others need; beside it two that need none of them:
+    "types",
+    "near",
+    "compiled",
     "examples",
     "package",
     "solve",
@@ -45,11 +47,11 @@ LONG = (
     "learn",
     "train",
     "studio_browser",
+    "partial",
     "relaxations",
     "studio",
     "estimator",
     "cli",
-    "near",
     "partial_solve",
     "jigsaw",
     "match",
@@ -64,8 +66,14 @@ LONG = (
 )
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: some tests wait, for a browser, a process or a clock."""
+    return (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1) + 1
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files that take longest first, so that two processes end together."""
+    """The files that take longest first, so that all processes end together."""
     first = {f"test_{name}.py": rank for rank, name in enumerate(LONG)}
     items.sort(key=lambda item: first.get(item.path.name, len(first)))
 

@@ -107,3 +107,23 @@ def test_no_kernel_is_a_generator():
             file,
             function.name,
         )
+
+
+@njit
+def doubled(x, count):
+    return 2 * x[:count].sum()
+
+
+@njit
+def growing(x):
+    """The counter begins as the number 0, and is any number when the types are known."""
+    count, total = 0, 0.0
+    while count < x.size:
+        total += doubled(x, count)
+        count += 1
+    return total + doubled(x, 2)
+
+
+def test_one_kernel_for_all_numbers():
+    assert growing(np.arange(4.0)) == 2 * (0 + 1 + 3) + 2
+    assert [str(types[1]) for types in doubled.signatures] == ["int64"]
