@@ -70,7 +70,7 @@ def _for_any_number(template: Callable[..., Any]) -> Callable[..., Any]:
     """One kernel for all numbers. numba compiles another for each that is written in the call, and, while it finds out the types
     of a loop, for each that a counter begins with: a sixth of the time that it compiles, for what is never run.
     """
-    from numba.types import unliteral
+    from numba.core.types.misc import unliteral
 
     def call(args: Any, kws: Any) -> Any:
         return template([unliteral(one) for one in args], {name: unliteral(one) for name, one in kws.items()})
