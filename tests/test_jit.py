@@ -124,6 +124,10 @@ def growing(x):
     return total + doubled(x, 2)
 
 
-def test_one_kernel_for_all_numbers():
+def test_one_kernel_for_all_numbers(monkeypatch):
+    from numba.core.caching import NullCache
+
+    for kernel in (doubled, growing):
+        monkeypatch.setattr(kernel, "_cache", NullCache())  # compiled here and now
     assert growing(np.arange(4.0)) == 2 * (0 + 1 + 3) + 2
     assert [str(types[1]) for types in doubled.signatures] == ["int64"]
