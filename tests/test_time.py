@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 import unshuffle as us
 from unshuffle.cli import common
 from unshuffle.cli.bench import busy
+from unshuffle.cli.doubts import wanted
 from unshuffle.cli.labels import name_points
 from unshuffle.compute import compiling
 from unshuffle.compute.jit import _beside, have_numba, still_compiling
@@ -200,6 +201,14 @@ def test_what_drawing_takes_is_kept_of_a_limit():
     assert clock.before(3.0) == pytest.approx(7.0, abs=0.5)
     assert clock.before(30.0) == pytest.approx(5.0, abs=0.5)
     assert common.Clock().before(3.0) is None
+
+
+def test_sets_of_many_are_left_out_where_they_would_break_the_limit():
+    assert wanted("finished", 1400, common.Clock())
+    assert wanted("finished", 1400, common.Clock(20.0))
+    assert not wanted("finished", 1400, common.Clock(2.0))
+    assert wanted("time limit", 300, common.Clock(0.0))
+    assert not wanted("interrupted", 5, common.Clock())
 
 
 def test_loading_is_told_apart(monkeypatch):

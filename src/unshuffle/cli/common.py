@@ -281,6 +281,10 @@ class Clock:
         kept = min(max(DRAWING, drawing), self.time_limit / 2)
         return max(0.0, self.time_limit - kept - (time.perf_counter() - self._began))
 
+    def spare(self, seconds: float) -> bool:
+        """Whether so many seconds are left of the limit, if there is one."""
+        return self.time_limit is None or time.perf_counter() - self._began + seconds < self.time_limit
+
     def times(self) -> dict[str, float]:
         """For the result file."""
         apart = {"compiling_seconds": round(self.compiling, 3), "loading_seconds": round(self.loading, 3)}

@@ -9,20 +9,24 @@ if TYPE_CHECKING:
 
     from ..solve.sets import Sets
     from ..solve.solution import Polished, Solution
+    from .common import Clock
 
 LEVEL = 0.9
 MOST = 20_000  # items whose sets are written: of more they take longer than the order
 
 SOON = 300  # items whose sets take a moment
+EACH = 2e-3  # seconds for each of many items
 
 
-def sets_in(found: Solution, numbers: Tensor | None = None) -> dict[str, Any]:
-    """For the result file: per item the places and the neighbours that hold the true ones with 90 %; items by these numbers.
+def sets_in(found: Solution, numbers: Tensor | None = None, clock: Clock | None = None) -> dict[str, Any]:
+    """For the result file: per item the places and the neighbours that hold the true ones with 90 %; items by these numbers."""
+    return {"sets": as_lists(found.sets(LEVEL), numbers)} if wanted(found.status, len(found.confidence), clock) else {}
 
-    None after Ctrl-C, nor of many items that the time limit stopped: both are told to end now.
-    """
-    most = {"finished": MOST, "interrupted": 0}.get(found.status, SOON)
-    return {} if len(found.confidence) > most else {"sets": as_lists(found.sets(LEVEL), numbers)}
+
+def wanted(status: str, items: int, clock: Clock | None = None) -> bool:
+    """Whether sets are: not after Ctrl-C, nor of many items that a time limit has stopped or would stop now."""
+    most = {"finished": MOST, "interrupted": 0}.get(status, SOON)
+    return items <= most and (items <= SOON or clock is None or clock.spare(EACH * items))
 
 
 def as_lists(sets: Sets, numbers: Tensor | None = None) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..files import write_together
-from .common import Clock, announce, json_text, png_of, progress, say, table_text, to_the_end
-from .doubts import LEVEL, as_lists, of_groups
+from .common import DRAWING, Clock, announce, json_text, png_of, progress, say, table_text, to_the_end
+from .doubts import LEVEL, as_lists, of_groups, wanted
 from .options import Alternatives, Usual
 
 if TYPE_CHECKING:
@@ -55,12 +55,13 @@ def hic(
         show.stage("reading the contacts")
         contacts = read_contacts(file, contigs=contigs, resolution=resolution, apart=bins)
         announce(f"{understood(contacts)}.", usual.silent)
-        found = scaffold(contacts, chromosomes=chromosomes, seed=usual.seed, time_limit=clock.left, callback=show)
+        left = clock.before(DRAWING + 5e-7 * len(contacts.bins) ** 2)
+        found = scaffold(contacts, chromosomes=chromosomes, seed=usual.seed, time_limit=left, callback=show)
         with to_the_end():
             show.stage("drawing")
             picture = png_of(picture_of(found))
             result = summary(file, found, usual.seed)
-            if found.status != "interrupted":
+            if wanted(found.status, len(found.order), clock):
                 result["sets"] = as_lists(found.sets(LEVEL))
             if others:
                 result["alternatives"] = of_groups(found.alternatives(others), others)

@@ -174,7 +174,7 @@ def write_one(
         pictures[usual.out / "reassembled.png"] = whole.result()
     if alone := left_out(box, solution):
         pictures[usual.out / "left-out.png"] = png(side_by_side(box.tiles[alone], grid.width))
-    result = summary(photo, box, grid, solution, usual.seed) | settings | sets_in(solution)
+    result = summary(photo, box, grid, solution, usual.seed) | settings | sets_in(solution, clock=clock)
     result |= alternatives_in(solution.alternatives(others), others) | clock.times()
     tables = {
         usual.out / "order.csv": table_text(places(box, grid, solution)),

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..files import write_together
-from .common import Clock, announce, json_text, png_of, progress, say, table_text, to_the_end
-from .doubts import LEVEL, as_lists, of_groups
+from .common import DRAWING, Clock, announce, json_text, png_of, progress, say, table_text, to_the_end
+from .doubts import LEVEL, as_lists, of_groups, wanted
 from .options import Alternatives, Usual
 
 if TYPE_CHECKING:
@@ -50,12 +50,13 @@ def markers(
         show.stage("reading the genotypes")
         read = read_genotypes(file, transposed)
         announce(f"{understood(read)}.", usual.silent)
-        found = linkage_map(read, lod=lod, seed=usual.seed, time_limit=clock.left, callback=show)
+        left = clock.before(DRAWING + 1e-3 * len(read.markers))
+        found = linkage_map(read, lod=lod, seed=usual.seed, time_limit=left, callback=show)
         with to_the_end():
             show.stage("drawing")
             picture = png_of(picture_of(found))
             result = summary(file, read, found, usual.seed)
-            if found.status != "interrupted":
+            if wanted(found.status, len(read.markers), clock):
                 result["sets"] = [as_lists(group.sets(LEVEL)) for group in found.groups]
             if others:
                 rest = [group.alternatives(others) for group in found.groups]

@@ -11,7 +11,7 @@ from ..errors import BadInput
 from ..files import write_together
 from ..plots import FINEST, coarser, draw_matrix
 from ..tasks.criteria import Criterion, Kind
-from .common import Clock, announce, foresee, json_text, png_of, progress, say, table_text, to_the_end
+from .common import DRAWING, Clock, announce, foresee, json_text, png_of, progress, say, table_text, to_the_end
 from .doubts import alternatives_in, next_best, sets_in
 from .labels import MOST_NAMES, name_ticks
 from .options import Alternatives, Drop, Polish, Use, Usual, names_of
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..readers.tables import Table
     from ..tasks.seriation import Seriation
 
-DRAWING = 3e-5  # seconds for each number of a long table: its picture and its files
+MANY = 3e-5  # seconds for each number of a long table: its picture and its files
 
 
 def seriate(
@@ -73,7 +73,7 @@ def seriate(
         announce(f"{understood(read)}.{assumed}", usual.silent)
         foresee(*seriation.foreseen(len(apart), criterion, usual.time_limit, many), usual.silent)
         share = 0.7 if columns and kind is not Kind.dissimilarity else 1.0  # of the time; the rest is for the columns
-        left = clock.before(DRAWING * read.values.size) if many else clock.left
+        left = clock.before(MANY * read.values.size if many else DRAWING + 1e-6 * len(apart) ** 2)
         limit = None if left is None else left * share
         options = {"seed": usual.seed, "time_limit": limit, "callback": show, "polish": polish}
         found = seriation.seriate_many(apart, **options) if many else seriation.seriate(apart, criterion, **options)
@@ -88,7 +88,9 @@ def seriate(
             show.stage("drawing")
             picture = png_of(picture_of(read, found, across))
             result = summary(table, read, kind, found, usual.seed, across if columns else None)
-            result |= alternatives_in(found.solution.alternatives(others), others, "value") | sets_in(found.solution)
+            result |= alternatives_in(found.solution.alternatives(others), others, "value") | sets_in(
+                found.solution, clock=clock
+            )
             rows = table_text(listing("row", read.rows, found.order, found.solution.confidence.numpy()))
             files: dict[Path, str | bytes] = {usual.out / "rows.csv": rows}
             if columns:

@@ -39,7 +39,7 @@ def put_shreds_together(folder: Path, given: str, polish: bool, others: int, usu
         with to_the_end():
             show.stage("drawing")
             page = png(np.asarray(paste_shreds(found, solution.best_order.tolist(), grid)))
-            result = summary(folder, found, grid, solution, usual.seed) | sets_in(solution)
+            result = summary(folder, found, grid, solution, usual.seed) | sets_in(solution, clock=clock)
             result |= alternatives_in(solution.alternatives(others), others) | clock.times()
             tables = {
                 out / "order.csv": table_text(places(found, grid, solution)),

@@ -57,7 +57,7 @@ def slices(
         with to_the_end():
             show.stage("drawing")
             picture = png_of(contact_sheet(found))
-            result = summary(folder, found, usual.seed) | sets_in(found.solution)
+            result = summary(folder, found, usual.seed) | sets_in(found.solution, clock=clock)
             result |= alternatives_in(found.solution.alternatives(others), others) | clock.times()
             write_together(
                 {

@@ -84,7 +84,9 @@ def strips(
                 out / name: png(np.asarray(paste(found, page.order.tolist(), page.turned, gap)))
                 for name, page, gap in zip(names, pages, gaps, strict=True)
             }
-            told = [of_page(found, page, gap if missing else None) for page, gap in zip(pages, gaps, strict=True)]
+            told = [
+                of_page(found, page, gap if missing else None, clock) for page, gap in zip(pages, gaps, strict=True)
+            ]
             result = summary(folder, found, pages, told, several, usual.seed)
             result |= alternatives_in(pages[0].solution.alternatives(others), others) | clock.times()
             tables = {out / "order.csv": table_text(places(found, pages)), out / "result.json": json_text(result)}
@@ -112,7 +114,7 @@ def unlikely(page: Page) -> list[int]:
     return [place for place, chance in enumerate(page.chances.tolist()) if chance < DOUBTFUL]
 
 
-def of_page(found: list[Strip], page: Page, gaps: list[int] | None) -> dict[str, Any]:
+def of_page(found: list[Strip], page: Page, gaps: list[int] | None, clock: Clock) -> dict[str, Any]:
     """What is known of one page, by the numbers of the pile."""
     order = page.order.tolist()
     joins = [(found[a].name, found[b].name) for a, b in pairwise(order)]
@@ -124,7 +126,7 @@ def of_page(found: list[Strip], page: Page, gaps: list[int] | None) -> dict[str,
         "doubtful joins": [joins[place] for place in unlikely(page)],
         **({} if gaps is None else {"gaps": gaps}),
         "energy": page.solution.best_energy,
-        **sets_in(page.solution, page.strips),
+        **sets_in(page.solution, page.strips, clock),
     }
 
 

@@ -10,7 +10,19 @@ import typer
 
 from ..files import write_together
 from ..plots import draw_tour
-from .common import Clock, announce, foresee, harmless, json_text, png_of, progress, say, table_text, to_the_end
+from .common import (
+    DRAWING,
+    Clock,
+    announce,
+    foresee,
+    harmless,
+    json_text,
+    png_of,
+    progress,
+    say,
+    table_text,
+    to_the_end,
+)
 from .doubts import alternatives_in, next_best, sets_in
 from .labels import MOST_NAMES, name_points
 from .options import Alternatives, Drop, Polish, Use, Usual, names_of
@@ -23,7 +35,7 @@ if TYPE_CHECKING:
     from ..tasks.tour import Cities
 
 
-DRAWING = 2e-4  # seconds for each of many cities
+MANY = 2e-4  # seconds for each of many cities
 
 
 def tour(
@@ -56,7 +68,7 @@ def tour(
         announce(f"{cities.understood}.", usual.silent)
         show.given(cities)
         foresee(*foreseen(cities.n, runs, usual.time_limit, cities.places is not None), usual.silent)
-        left = clock.left if cities.places is None else clock.before(DRAWING * cities.n)
+        left = clock.before(DRAWING + 5e-4 * cities.n if cities.places is None else MANY * cities.n)
         options = {"polish": polish, "runs": runs, "seed": usual.seed, "time_limit": left, "callback": show}
         solution = solve_tour(cities, **options)
         with to_the_end():
@@ -67,7 +79,9 @@ def tour(
                 drawn = draw(cities, order, _title(cities, solution), solution.confidence)
                 files[usual.out / f"{file.stem}.png"] = png_of(drawn)
             files[usual.out / f"{file.stem}.csv"] = table_text(_stops(cities, solution, order))
-            result = _result(cities, solution, order, [*files, usual.out / f"{file.stem}.json"]) | sets_in(solution)
+            result = _result(cities, solution, order, [*files, usual.out / f"{file.stem}.json"]) | sets_in(
+                solution, clock=clock
+            )
             result |= alternatives_in(other_tours(cities, solution, others), others, "length") | clock.times()
             files[usual.out / f"{file.stem}.json"] = json_text(result)
             written = write_together(files)
