@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -12,6 +13,9 @@ import unshuffle as us
 from reference import log_sinkhorn
 from unshuffle.compute.jit import have_numba
 from unshuffle.operators._sinkhorn import engine, noise
+
+if have_numba:
+    from unshuffle.operators._sinkhorn import bordered
 
 
 def padded(scores: Tensor, items: Tensor, positions: Tensor, keep: int | None = None) -> Tensor:
@@ -95,6 +99,35 @@ def test_easy_scores_are_never_padded(shape, kind, monkeypatch):
     assert worst(found) < 1e-5
     asked = options(kind, torch.zeros(shape[-2]), torch.zeros(shape[-1]), *shape[-2:])
     assert us.sinkhorn(scores, **asked).is_contiguous()
+
+
+@pytest.mark.skipif(not have_numba, reason="the kernel of small matrices with a border")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(19, 4, 4), (8, 3, 3), (16, 10, 10), (9, 20, 20), (16, 3, 19), (17, 18, 2)])
+def test_small_ones_go_eight_at_a_time(shape, kind, monkeypatch):
+    """Two groups and a rest, sizes written out and not, a border on either side or both; and the padded square does the same."""
+    monkeypatch.setattr(bordered, "forward", rest := Mock(wraps=bordered.forward))
+    m, n = shape[-2:]
+    scores = torch.randn(shape, requires_grad=True)
+    left_out, empty = (torch.randn(shape[0], k, requires_grad=True) for k in (m, n))
+    exact = [x.detach().double().requires_grad_() for x in (scores, left_out, empty)]
+    asked = options(kind, left_out, empty, m, n)
+    soft = us.sinkhorn(scores, **asked)
+    assert rest.call_count == (shape[0] % 8 > 0) * (m != n or kind != "fits")  # the batch is too small for two threads
+    keep = asked.get("keep", min(m, n) if kind == "fits" else None)
+    prices = exact[1:] if "reject" in kind else [torch.zeros((), dtype=torch.float64)] * 2
+    expected, weights = defined(exact[0], *prices, 10, keep), torch.randn(shape)
+    assert (soft - expected).abs().max() < 1e-5
+    (soft * weights).sum().backward()
+    (expected * weights).sum().backward()
+    for ours, theirs in zip((scores, left_out, empty), exact, strict=True):
+        if theirs.grad is not None and ours.grad is not None:
+            assert (ours.grad - theirs.grad).abs().max() < 1e-5 * theirs.grad.abs().max().clamp_min(1)
+    assert (left_out.grad is None) == ("reject" not in kind)
+    square = us.gumbel_sinkhorn(scores, noise=0.0, **options(kind, left_out, empty, m, n))
+    again = torch.autograd.grad((square * weights).sum(), scores)[0]
+    assert (square - soft).abs().max() < 1e-5
+    assert (again - exact[0].grad).abs().max() < 1e-5 * again.abs().max().clamp_min(1)
 
 
 def test_prices_may_be_for_each_matrix_or_shared():

@@ -31,7 +31,7 @@ def transformed_in_graph() -> bool:
     return torch.compiler.is_compiling() and _transforms() > 0
 
 
-def symbolic(*tensors: Tensor | None) -> bool:
+def symbolic(*tensors: object) -> bool:
     """Whether we are in a graph that is being made, or any of them is wrapped, fake, or without memory."""
     if torch.compiler.is_compiling():
         return True

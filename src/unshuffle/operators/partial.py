@@ -69,6 +69,15 @@ def prices(reject: Reject | None, scores: Tensor) -> tuple[Float[Tensor, "*batch
     return _price(items, m, "item", scores), _price(positions, n, "position", scores)
 
 
+def simplest(reject: Reject | None, scores: Tensor) -> tuple[float | Tensor, float | Tensor]:
+    """`prices`, but one number for all as it is: to make tensors of it takes longer than a small problem."""
+    if reject is None:
+        return 0.0, 0.0
+    if isinstance(reject, float) and math.isfinite(reject):
+        return reject, reject
+    return prices(reject, scores)
+
+
 def _price(price: Price, count: int, who: str, scores: Tensor) -> Tensor:
     """One per item or position, (..., count)."""
     if isinstance(price, float) and math.isfinite(price):

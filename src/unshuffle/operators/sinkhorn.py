@@ -8,7 +8,7 @@ from ..errors import number, whole
 from ..shapes import Mask, Scores, SoftPermutation
 from ._sinkhorn.engine import bordered_sinkhorn, perturbed_sinkhorn
 from .assignment import masked
-from .partial import LeftOut, Padded, Reject, nobody, prices
+from .partial import LeftOut, Padded, Reject, nobody, simplest
 from .permutation import rectangle
 from .precision import in_full_precision
 
@@ -47,7 +47,9 @@ def sinkhorn(
         return perturbed_sinkhorn(scores, iterations=iterations, tolerance=tolerance)
     if keep == 0:
         return nobody(scores)
-    return bordered_sinkhorn(scores, *prices(reject, scores), padded.border, iterations=iterations, tolerance=tolerance)
+    return bordered_sinkhorn(
+        scores, *simplest(reject, scores), padded.border, iterations=iterations, tolerance=tolerance
+    )
 
 
 def with_left_out(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -75,28 +76,35 @@ def _differentiable(
 
 
 class BorderedSinkhorn(torch.autograd.Function):
-    """The real part of P (*batch, m, n) of scores and prices (..., m) and (..., n); raises `kernel.Unusable` for what is no easy problem."""
+    """The real part of P (*batch, m, n) of scores and prices (..., m) and (..., n), or one number for all.
+
+    Raises `kernel.Unusable` for what is no easy problem.
+    """
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, left_out: Tensor, empty: Tensor, asked: tuple[Border, int]) -> Tensor:
+    def forward(
+        ctx: Any, scores: Tensor, left_out: Tensor | float, empty: Tensor | float, asked: tuple[Border, int]
+    ) -> Tensor:
         border, iterations = asked
         m, n = scores.shape[-2:]
         flat = scores.detach().contiguous().numpy().reshape(-1, m * n)
-        prices = _each(left_out, scores.shape[:-2]), _each(empty, scores.shape[:-2])
+        prices = _each(left_out, m, scores), _each(empty, n, scores)
         ctx.given = bordered.Given(flat, *prices, flat.dtype.type(border.corner), border.alike)
         P, ctx.kept = kernel.forward_bordered(ctx.given, m, iterations, border.placed > 0)
         soft = torch.from_numpy(P.reshape(scores.shape))
-        ctx.asked = asked
-        ctx.save_for_backward(scores, left_out, empty, soft)
+        ctx.asked, tensors = asked, [price if isinstance(price, Tensor) else None for price in (left_out, empty)]
+        ctx.numbers = [price if own is None else None for price, own in zip((left_out, empty), tensors, strict=True)]
+        ctx.save_for_backward(scores, *tensors, soft)
         return soft
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        scores, *prices, soft = ctx.saved_tensors
+        scores, *tensors, soft = ctx.saved_tensors
+        prices = [own if number is None else number for own, number in zip(tensors, ctx.numbers, strict=True)]
         if torch.is_grad_enabled():
             return *_differentiable_part(scores, *prices, grads[0], *ctx.asked), None  # pyright: ignore[reportCallIssue]
         P, G = (x.detach().contiguous().numpy().reshape(-1, *soft.shape[-2:]) for x in (soft, grads[0]))
-        back = kernel.backward_bordered(ctx.given, P, G, ctx.kept)
+        back = kernel.backward_bordered(ctx.given, P, G, ctx.asked[1], ctx.kept)
         to_scores = torch.from_numpy(back.scores.reshape(soft.shape))
         to_prices = (
             torch.from_numpy(found.reshape(*soft.shape[:-2], found.shape[1])).sum_to_size(price.shape)
@@ -107,20 +115,27 @@ class BorderedSinkhorn(torch.autograd.Function):
         return to_scores, *to_prices, None
 
 
-def _each(price: Tensor, batch: torch.Size) -> np.ndarray:
+def _each(price: Tensor | float, count: int, scores: Tensor) -> np.ndarray:
     """(1 or batch, count)."""
-    own = price.detach() if price.ndim == 1 else price.detach().expand(*batch, price.shape[-1])
-    return own.contiguous().numpy().reshape(-1, price.shape[-1])
+    if not isinstance(price, Tensor):
+        return _same(price, count, scores.dtype == torch.float32)
+    own = price.detach() if price.ndim == 1 else price.detach().expand(*scores.shape[:-2], count)
+    return own.contiguous().numpy().reshape(-1, count)
+
+
+@functools.lru_cache(16)
+def _same(price: float, count: int, single: bool) -> np.ndarray:
+    return np.full((1, count), price, np.float32 if single else np.float64)
 
 
 def _differentiable_part(
-    scores: Tensor, left_out: Tensor, empty: Tensor, grad: Tensor, border: Border, iterations: int
+    scores: Tensor, left_out: Tensor | float, empty: Tensor | float, grad: Tensor, border: Border, iterations: int
 ) -> tuple[Tensor | None, ...]:
     """As `_differentiable`, around the real part."""
     inputs = (scores, left_out, empty)
     with torch.enable_grad():
         square = plain_sinkhorn(border.around(*inputs), iterations, alike=border.block.alike)
         again = square[..., : border.items, : border.positions]
-    wanted = [x for x in inputs if x.requires_grad]
+    wanted = [x for x in inputs if isinstance(x, Tensor) and x.requires_grad]
     found = iter(torch.autograd.grad(again, wanted, grad, create_graph=True, allow_unused=True))
-    return tuple(next(found) if x.requires_grad else None for x in inputs)
+    return tuple(next(found) if isinstance(x, Tensor) and x.requires_grad else None for x in inputs)

@@ -43,8 +43,9 @@ class Border(NamedTuple):
         """So many placements at least."""
         return self.items - self.alike[1]
 
-    def around(self, scores: Tensor, left_out: Tensor, empty: Tensor) -> Tensor:
-        """The square (..., size, size) of scores and prices (..., items) and (..., positions)."""
+    def around(self, scores: Tensor, left_out: Tensor | float, empty: Tensor | float) -> Tensor:
+        """The square (..., size, size) of scores and prices (..., items) and (..., positions), or one number for all."""
+        left_out, empty = (p if isinstance(p, Tensor) else scores.new_full((1,), p) for p in (left_out, empty))
         rows, columns, batch = self.size - self.items, self.size - self.positions, scores.shape[:-2]
         if columns:
             scores = torch.cat([scores, left_out.unsqueeze(-1).expand(*batch, self.items, columns)], -1)

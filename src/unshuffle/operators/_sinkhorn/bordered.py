@@ -39,6 +39,7 @@ class Kept(NamedTuple):
     u: np.ndarray  # (batch, T, m)
     v: np.ndarray  # (batch, T, n)
     ends: np.ndarray  # (batch, T, 2): the scalings of the row and the column of the border
+    done: np.ndarray  # (batch,): which matrices are left out here, because they were packed
     flags: np.ndarray  # (2,): whether an entry is forbidden, whether a matrix is hard
 
 
@@ -164,12 +165,14 @@ def _farthest(x, end, start, start_of_end):
 
 @njit
 def forward(given, P, kept, limits, low, high):
-    """Matrices low..high-1; stops at one that is hard."""
+    """Those of matrices low..high-1 that are not packed; stops at one that is hard."""
     m, n = P.shape[1:]
     lines = new_lines(m, n, P)
     totals, sums = np.empty(m + 8, P.dtype), np.empty(n + 8, P.dtype)
     beside = np.empty(m, P.dtype)
     for b in range(low, high):
+        if kept.done[b]:
+            continue
         K, column, row = P[b], kept.column[b], kept.row[b]
         put(given.scores[b], K.reshape(m * n))
         left_out, empty = given.left_out[b % given.left_out.shape[0]], given.empty[b % given.empty.shape[0]]
@@ -261,6 +264,8 @@ def backward(given, P, G, kept, back, low, high):
     f, g, tips = np.empty(m, P.dtype), np.empty(n, P.dtype), np.empty((T, 4), P.dtype)
     totals, sums = np.empty(m + 8, P.dtype), np.empty(n + 8, P.dtype)
     for b in range(low, high):
+        if kept.done[b]:
+            continue
         column, row, ends = kept.column[b], kept.row[b], kept.ends[b]
         _recursion(
             P[b], lines, column, row, kept.corner[b], G[b], given.alike, kept.u[b], kept.v[b], ends,

@@ -55,7 +55,13 @@ def perturbed_sinkhorn(
 
 
 def bordered_sinkhorn(
-    scores: Tensor, left_out: Tensor, empty: Tensor, border: Border, *, iterations: int, tolerance: float | None
+    scores: Tensor,
+    left_out: Tensor | float,
+    empty: Tensor | float,
+    border: Border,
+    *,
+    iterations: int,
+    tolerance: float | None,
 ) -> Tensor:
     """The real part of Sinkhorn(scores with dummies around them): by its own kernel where that can, and else as a square."""
     symbols = symbolic(scores, left_out, empty)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from ...compute.memory import empty_array
 from ...compute.threads import in_chunks
-from . import bordered, one_by_one, packed
+from . import bordered, bordered_packed, one_by_one, packed
 from .block import WHOLE, Block
 from .lanes import WIDTH
 from .logits import Gradients, Problem
@@ -53,7 +54,7 @@ def forward(
     )
     stop = dtype.type(-1 if tolerance is None else tolerance)
     limits, work = LIMITS[scores.dtype], P.size * (10.0 + 2 * iterations)
-    groups = samples * (batch // WIDTH) if n in SMALL and tolerance is None and given.block[2] == 1 else 0
+    groups = samples * (batch // WIDTH) if n in SMALL and tolerance is None else 0
     if groups:
         in_chunks(lambda low, high: packed.forward_packed(given, P, state, limits, low, high), groups, work / 4)
     if np.count_nonzero(state.kind) < M:
@@ -92,34 +93,58 @@ def backward(
     return to_scores, torch.from_numpy(outs.beta.sum(0)).reshape(*scores.shape[:-2], 1, 1).sum_to_size(beta.shape)
 
 
-def forward_bordered(given: bordered.Given, m: int, iterations: int, counted: bool) -> tuple[np.ndarray, bordered.Kept]:
+class Bordered(NamedTuple):
+    """What `backward_bordered` needs beside P: of small matrices, eight at a time, and of the others; None where there are none of them."""
+
+    packed: bordered_packed.Kept | None
+    others: bordered.Kept | None
+
+
+def forward_bordered(given: bordered.Given, m: int, iterations: int, counted: bool) -> tuple[np.ndarray, Bordered]:
     """The real part of P (batch, m, n), and what is kept; ``counted``: as many placements are wanted as a mask may not let be made."""
     batch, n, dtype = len(given.scores), given.empty.shape[1], given.scores.dtype
     P = empty_array((batch, m, n), TORCH[dtype])
-    kept = bordered.Kept(
-        column=np.empty((batch, m), dtype),
-        row=np.empty((batch, n), dtype),
-        corner=np.empty(batch, dtype),
-        u=np.empty((batch, iterations, m), dtype),
-        v=np.empty((batch, iterations, n), dtype),
-        ends=np.empty((batch, iterations, 2), dtype),
-        flags=np.zeros(2, np.bool_),
-    )
     limits, work = LIMITS[TORCH[dtype]], P.size * (10.0 + 2 * iterations)
-    in_chunks(lambda low, high: bordered.forward(given, P, kept, limits, low, high), batch, work)
-    if kept.flags[1] or (counted and kept.flags[0]):
+    done, flags = np.zeros(batch, np.bool_), np.zeros(2, np.bool_)
+    eights = others = None
+    if batch >= WIDTH and max(m, n) in SMALL and m * n >= WIDTH:
+        groups, rows, columns = batch // WIDTH, m + (given.alike[0] > 0), n + (given.alike[1] > 0)
+        whole = empty_array((groups, rows * columns * WIDTH), TORCH[dtype])
+        eights = bordered_packed.Kept(whole, np.empty((groups, columns * WIDTH), dtype), done, flags)
+        rest = given, P, iterations, eights, limits
+        in_chunks(lambda low, high: bordered_packed.forward(*rest, low, high), groups, work / 4)
+    if np.count_nonzero(done) < batch:
+        others = bordered.Kept(
+            column=np.empty((batch, m), dtype),
+            row=np.empty((batch, n), dtype),
+            corner=np.empty(batch, dtype),
+            u=np.empty((batch, iterations, m), dtype),
+            v=np.empty((batch, iterations, n), dtype),
+            ends=np.empty((batch, iterations, 2), dtype),
+            done=done,
+            flags=flags,
+        )
+        in_chunks(lambda low, high: bordered.forward(given, P, others, limits, low, high), batch, work)
+    if flags[1] or (counted and flags[0]):
         raise Unusable
-    return P, kept
+    return P, Bordered(eights, others)
 
 
-def backward_bordered(given: bordered.Given, P: np.ndarray, G: np.ndarray, kept: bordered.Kept) -> bordered.Back:
+def backward_bordered(
+    given: bordered.Given, P: np.ndarray, G: np.ndarray, iterations: int, kept: Bordered
+) -> bordered.Back:
     """The gradients by scores and prices, for G = dloss/dP."""
     batch, m, n = P.shape
     back = bordered.Back(
-        empty_array(P.shape, TORCH[P.dtype]), np.empty((batch, m), P.dtype), np.empty((batch, n), P.dtype)
+        empty_array(P.shape, TORCH[P.dtype]), np.zeros((batch, m), P.dtype), np.zeros((batch, n), P.dtype)
     )
-    work = P.size * (10.0 + 4 * kept.u.shape[1])
-    in_chunks(lambda low, high: bordered.backward(given, P, G, kept, back, low, high), batch, work)
+    work = P.size * (10.0 + 4 * iterations)
+    eights, others = kept
+    if eights is not None:
+        rest = given, P, G, iterations, eights, back
+        in_chunks(lambda low, high: bordered_packed.backward(*rest, low, high), batch // WIDTH, work / 4)
+    if others is not None:
+        in_chunks(lambda low, high: bordered.backward(given, P, G, others, back, low, high), batch, work)
     return back
 
 

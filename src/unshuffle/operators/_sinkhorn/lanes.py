@@ -9,7 +9,7 @@ latency, and the four sums across lanes are taken together. Only below n = 8 num
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -114,6 +114,18 @@ class Emit:
         b, kind = self.builder, ir.VectorType(self.index, lanes)
         here = b.add(self.splat(first, kind), ir.Constant(kind, list(range(lanes))))
         return b.icmp_signed(">=", here, self.splat(limit, kind))
+
+    def among(self, value: Any, numbers: Sequence[Any], body: Callable[[Any], None]) -> None:
+        """body(number) for that of the numbers which the value is, each in a branch of its own; the last, if it is none of the others."""
+        first, *others = numbers
+        if not others:
+            body(first)
+            return
+        with self.builder.if_else(self.builder.icmp_signed("==", value, self.number(first))) as (this, other):
+            with this:
+                body(first)
+            with other:
+                self.among(value, others, body)
 
     def zero(self, kind: Any) -> Any:
         """A local variable of that kind, set to zero here (alloca_once_value would set it in the entry block only)."""

@@ -1,7 +1,7 @@
 """Small matrices, eight at a time: lane k of every vector belongs to matrix k.
 
 With n = 10 a row does not fill the vector registers twice and the sums across lanes are most of the time. Packed, entry (i, j) of
-eight matrices is one vector, and no instruction ever crosses lanes. The arithmetic is that of `scaling`.
+eight matrices is one vector, and no instruction ever crosses lanes. The arithmetic is that of `scaling`, that of dummies included.
 """
 
 from __future__ import annotations
@@ -43,13 +43,18 @@ class Cells:
             self.emit.store(value, self.memory, self.emit.builder.mul(k, self.emit.number(WIDTH)))
 
 
-class Square:
-    """Loops over packed vectors and matrices of one size, written out if it is known beforehand."""
+class Side:
+    """The rows or the columns of packed matrices: loops over them, written out if their number is known beforehand.
 
-    def __init__(self, emit: Emit, kind: Any, value: Any) -> None:
-        self.emit = emit
-        self.n = kind.literal_value if isinstance(kind, types.IntegerLiteral) else value
-        self.width = emit.builder.mul(value, emit.number(WIDTH))
+    ``alike``: how many the last of them stands for, a vector; None where each is one.
+    """
+
+    def __init__(self, emit: Emit, n: Any, alike: Any = None) -> None:
+        self.emit, self.n, b = emit, n, emit.builder
+        count = emit.number(n) if isinstance(n, int) else n
+        self.width, self.last = b.mul(count, emit.number(WIDTH)), b.sub(count, emit.number(1))
+        self.one, self.alike = ir.Constant(emit.vector, [1.0] * WIDTH), alike
+        self.part = None if alike is None else b.fdiv(self.one, alike)
 
     def each(self, body: Callable[[Any], None]) -> None:
         if isinstance(self.n, int):
@@ -59,180 +64,233 @@ class Square:
             with cgutils.for_range(self.emit.builder, self.n, intp=self.emit.index) as loop:
                 body(loop.index)
 
-    def rows(self, body: Callable[[list[Any]], None]) -> None:
-        """Four rows at a time where they are written out: their chains of multiply-adds do not wait for each other."""
+    def by_fours(self, body: Callable[[list[Any]], None]) -> None:
+        """Four at a time: their chains of multiply-adds do not wait for each other."""
         if isinstance(self.n, int):
             for first in range(0, self.n, 4):
                 body(list(range(first, min(self.n, first + 4))))
-        else:
-            self.each(lambda i: body([i]))
+            return
+        b, number = self.emit.builder, self.emit.number
+        done, rest = b.and_(self.n, number(-4)), b.and_(self.n, number(3))
+        with cgutils.for_range_slice(b, number(0), done, number(4), self.emit.index) as (first, _):
+            body([b.add(first, number(k)) for k in range(4)])
+        with b.if_then(b.icmp_signed("!=", rest, number(0))):
+            self.emit.among(rest, [1, 2, 3], lambda few: body([b.add(done, number(k)) for k in range(few)]))
 
     def at(self, k: Any) -> Any:
         return self.emit.number(WIDTH * k) if isinstance(k, int) else self.emit.builder.mul(k, self.emit.number(WIDTH))
 
-    def entry(self, i: Any, j: Any) -> Any:
-        row = self.emit.number(i) if isinstance(i, int) else i
-        return self.emit.builder.add(self.emit.builder.mul(row, self.width), self.at(j))
-
     def line(self, t: Any, k: Any) -> Any:
-        """Entry k of row t of a (T, n, 8) array."""
-        return self.emit.builder.add(self.emit.builder.mul(t, self.width), self.at(k))
+        """Entry k of row t of a (..., n, 8) array."""
+        row = self.emit.number(t) if isinstance(t, int) else t
+        return self.emit.builder.add(self.emit.builder.mul(row, self.width), self.at(k))
+
+    def scaling(self, k: Any, total: Any) -> Any:
+        """What makes the total 1, or as much as k stands for."""
+        return self.emit.builder.fdiv(self._own(k, self.alike), total, flags=FLAGS)
+
+    def shared(self, k: Any, x: Any) -> Any:
+        """x by those that k stands for."""
+        return x if self.alike is None else self.emit.builder.fmul(x, self._own(k, self.part), flags=FLAGS)
+
+    def _own(self, k: Any, of_last: Any) -> Any:
+        if of_last is None:
+            return self.one
+        if isinstance(k, int):
+            return of_last if k == self.n - 1 else self.one
+        b = self.emit.builder
+        return b.select(b.icmp_signed("==", k, self.last), of_last, self.one)
 
 
-@intrinsic(prefer_literal=True)
-def packed_iterations(typing, X, n, u, v, iterations, memory, seen):
-    """u_t = 1 / (X v_{t-1}), v_t = 1 / (X^T u_t) for all t, v_0 given.
+def _sizes(emit: Emit, rows: Any, columns: Any, alike: Any, value: Any, body: Callable[[Side, Side], None]) -> None:
+    """body(rows, columns). Of squares the sizes that many ask for are written out, and those with a border around them."""
+    b, whole = emit.builder, isinstance(alike, types.NoneType)
+    many = [None, None] if whole else [emit.splat(x, emit.vector) for x in cgutils.unpack_tuple(b, value)]
+    square = b.select(b.icmp_signed("==", rows, columns), columns, emit.number(0))
 
-    seen: least and largest of all X v and all X^T u, 8 each; None if nobody asks.
-    """
-    noted = not isinstance(seen, types.NoneType)
+    def of_size(n: int) -> None:
+        """0: of any."""
+        sides = zip((n or rows, n or columns), many, strict=True)
+        body(*(Side(emit, count, alike) for count, alike in sides))
 
-    def generate(context, builder, signature, arguments):
-        emit = Emit(context, builder, X.dtype)
-        size = Square(emit, n, arguments[1])
-        x, us, vs, room = (emit.data(X, arguments[k]) for k in (0, 2, 3, 5))
-        sums, start = Cells(emit, size.n, room), Cells(emit, size.n, builder.gep(room, [size.width]))
-        one = ir.Constant(emit.vector, [1.0] * WIDTH)
-        extremes_ = [cgutils.alloca_once(builder, emit.vector) for _ in range(4 if noted else 0)]
-        for place in extremes_:
-            builder.store(one, place)
-
-        def note(value, k):
-            for sign, place in zip("<>", extremes_[2 * k : 2 * k + 2], strict=False):
-                best = builder.load(place)
-                builder.store(builder.select(builder.fcmp_ordered(sign, value, best), value, best), place)
-
-        size.each(lambda j: start.set(j, emit.load(vs, size.at(j), emit.vector)))
-        with cgutils.for_range(builder, arguments[4], intp=emit.index) as loop:
-            size.each(lambda j: sums.set(j, ir.Constant(emit.vector, None)))
-
-            def block(rows):
-                totals = [emit.zero(emit.vector) for _ in rows]
-
-                def dot(j):
-                    for i, total in zip(rows, totals, strict=True):
-                        e = emit.load(x, size.entry(i, j), emit.vector)
-                        builder.store(emit.multiply_add(e, start.get(j), builder.load(total)), total)
-
-                size.each(dot)
-                scalings = []
-                for i, total in zip(rows, totals, strict=True):
-                    found = builder.load(total)
-                    note(found, 0)
-                    scalings.append(builder.fdiv(one, found, flags=FLAGS))
-                    emit.store(scalings[-1], us, size.line(loop.index, i))
-
-                def spread(j):
-                    for i, w in zip(rows, scalings, strict=True):
-                        sums.set(j, emit.multiply_add(emit.load(x, size.entry(i, j), emit.vector), w, sums.get(j)))
-
-                size.each(spread)
-
-            size.rows(block)
-            after = builder.add(loop.index, emit.number(1))
-
-            def column(j):
-                note(sums.get(j), 1)
-                start.set(j, builder.fdiv(one, sums.get(j), flags=FLAGS))
-                emit.store(start.get(j), vs, size.line(after, j))
-
-            size.each(column)
-        for k, place in enumerate(extremes_):
-            emit.store(builder.load(place), emit.data(seen, arguments[6]), emit.number(k * WIDTH))
-        return context.get_dummy_value()
-
-    return types.void(X, n, u, v, iterations, memory, seen), generate
+    emit.among(square, [*((4, 8, 10) if whole else (5, 9, 11)), 0], of_size)
 
 
-@intrinsic(prefer_literal=True)
-def packed_backward(typing, P, G, n, u, v, iterations, memory, D):
-    """D = dloss/dL from P and G = dloss/dP; the recursion and its gradient in one, with $u = a$, $v = c$: see `_again`."""
+def _iterations(
+    emit: Emit, x: Any, rows: Side, columns: Side, us: Any, vs: Any, steps: Any, room: Any, seen: Any
+) -> None:
+    b = emit.builder
+    sums, start = Cells(emit, columns.n, room), Cells(emit, columns.n, b.gep(room, [columns.width]))
+    extremes_ = [cgutils.alloca_once(b, emit.vector) for _ in range(0 if seen is None else 4)]
+    for place in extremes_:
+        b.store(columns.one, place)
 
-    def generate(context, builder, signature, arguments):
-        emit = Emit(context, builder, P.dtype)
-        b, size, steps = builder, Square(emit, n, arguments[2]), arguments[5]
-        soft, grad, us, vs, room, out = (emit.data(P, arguments[k]) for k in (0, 1, 3, 4, 6, 7))
-        f, g, s, c, sums = (Cells(emit, size.n, b.gep(room, [b.mul(size.width, emit.number(k))])) for k in range(5))
-        zero = ir.Constant(emit.vector, None)
-        last = b.sub(steps, emit.number(1))
-        size.each(lambda j: g.set(j, zero))
+    def note(value: Any, k: int) -> None:
+        for sign, place in zip("<>", extremes_[2 * k : 2 * k + 2], strict=False):
+            best = b.load(place)
+            b.store(b.select(b.fcmp_ordered(sign, value, best), value, best), place)
 
-        def weigh(i):
-            total = emit.zero(emit.vector)
+    columns.each(lambda j: start.set(j, emit.load(vs, columns.at(j), emit.vector)))
+    with cgutils.for_range(b, steps, intp=emit.index) as loop:
+        columns.each(lambda j: sums.set(j, ir.Constant(emit.vector, None)))
 
-            def entry(j):
-                e = size.entry(i, j)
-                x = emit.load(grad, e, emit.vector)
-                emit.store(x, out, e)
-                w = b.fmul(x, emit.load(soft, e, emit.vector), flags=FLAGS)
-                b.store(emit.add(w, b.load(total)), total)
-                g.set(j, emit.add(w, g.get(j)))
+        def block(some: list[Any]) -> None:
+            totals = [emit.zero(emit.vector) for _ in some]
 
-            size.each(entry)
-            f.set(i, b.load(total))
+            def dot(j: Any) -> None:
+                for i, total in zip(some, totals, strict=True):
+                    e = emit.load(x, columns.line(i, j), emit.vector)
+                    b.store(emit.multiply_add(e, start.get(j), b.load(total)), total)
 
-        size.each(weigh)
-        with cgutils.for_range(b, steps, intp=emit.index) as loop:
-            t = b.sub(last, loop.index)
-            after = b.add(t, emit.number(1))
+            columns.each(dot)
+            scalings = []
+            for i, total in zip(some, totals, strict=True):
+                found = b.load(total)
+                note(found, 0)
+                scalings.append(rows.scaling(i, found))
+                emit.store(scalings[-1], us, rows.line(loop.index, i))
 
-            def column(j):
-                own = emit.load(vs, size.line(after, j), emit.vector)
-                s.set(j, b.fneg(b.fmul(own, g.get(j), flags=FLAGS)))
-                c.set(j, emit.load(vs, size.line(t, j), emit.vector))
-                sums.set(j, zero)
+            def spread(j: Any) -> None:
+                for i, w in zip(some, scalings, strict=True):
+                    sums.set(j, emit.multiply_add(emit.load(x, columns.line(i, j), emit.vector), w, sums.get(j)))
 
-            size.each(column)
+            columns.each(spread)
 
-            def block(rows):
-                totals = [emit.zero(emit.vector) for _ in rows]
+        rows.by_fours(block)
+        after = b.add(loop.index, emit.number(1))
 
-                def dot(j):
-                    for i, total in zip(rows, totals, strict=True):
-                        e = emit.load(soft, size.entry(i, j), emit.vector)
-                        b.store(emit.multiply_add(e, s.get(j), b.load(total)), total)
+        def column(j: Any) -> None:
+            note(sums.get(j), 1)
+            start.set(j, columns.scaling(j, sums.get(j)))
+            emit.store(start.get(j), vs, columns.line(after, j))
 
-                size.each(dot)
-                pulled = []
-                for i, total in zip(rows, totals, strict=True):
-                    a = emit.load(us, size.line(t, i), emit.vector)
-                    r = b.fneg(b.fmul(a, emit.multiply_add(a, b.load(total), f.get(i)), flags=FLAGS))
-                    f.set(i, zero)
-                    pulled.append((i, a, r))
-
-                def spread(j):
-                    for i, a, r in pulled:
-                        e = size.entry(i, j)
-                        sums.set(j, emit.multiply_add(emit.load(soft, e, emit.vector), r, sums.get(j)))
-                        more = emit.multiply_add(a, s.get(j), emit.load(out, e, emit.vector))
-                        emit.store(emit.multiply_add(r, c.get(j), more), out, e)
-
-                size.each(spread)
-
-            size.rows(block)
-            size.each(lambda j: g.set(j, b.fmul(c.get(j), sums.get(j), flags=FLAGS)))
-
-        def finish(i):
-            def entry(j):
-                e = size.entry(i, j)
-                emit.store(b.fmul(emit.load(soft, e, emit.vector), emit.load(out, e, emit.vector), flags=FLAGS), out, e)
-
-            size.each(entry)
-
-        size.each(finish)
-        return context.get_dummy_value()
-
-    return types.void(P, G, n, u, v, iterations, memory, D), generate
+        columns.each(column)
+    for k, place in enumerate(extremes_):
+        emit.store(b.load(place), seen, emit.number(k * WIDTH))
 
 
 @intrinsic
-def packed_center(typing, X, n, best, seen):
+def packed_iterations(typing, X, rows, columns, alike, u, v, iterations, memory, seen):
+    """u_t = 1 / (X v_{t-1}), v_t = 1 / (X^T u_t) for all t, v_0 given.
+
+    alike: what the last row and the last column stand for; None in squares in which all stand for one.
+    seen: least and largest of all X v and all X^T u, 8 each; None if nobody asks.
+    """
+
+    def generate(context, builder, signature, arguments):
+        emit = Emit(context, builder, X.dtype)
+        x, us, vs, room = (emit.data(X, arguments[k]) for k in (0, 4, 5, 7))
+        noted = None if isinstance(seen, types.NoneType) else emit.data(seen, arguments[8])
+
+        def body(rows: Side, columns: Side) -> None:
+            _iterations(emit, x, rows, columns, us, vs, arguments[6], room, noted)
+
+        _sizes(emit, arguments[1], arguments[2], alike, arguments[3], body)
+        return context.get_dummy_value()
+
+    return types.void(X, rows, columns, alike, u, v, iterations, memory, seen), generate
+
+
+def _pull_back(emit: Emit, rows: Side, columns: Side, steps: Any, arrays: list[Any]) -> None:
+    b, (soft, grad, us, vs, room, out) = emit.builder, arrays
+    pieces = [b.gep(room, [b.mul(columns.width, emit.number(k))]) for k in range(5)]
+    g, s, c, sums = (Cells(emit, columns.n, piece) for piece in pieces[:4])
+    f = Cells(emit, rows.n, pieces[4])
+    zero = ir.Constant(emit.vector, None)
+    last = b.sub(steps, emit.number(1))
+    columns.each(lambda j: g.set(j, zero))
+
+    def weigh(i: Any) -> None:
+        total = emit.zero(emit.vector)
+
+        def entry(j: Any) -> None:
+            e = columns.line(i, j)
+            x = emit.load(grad, e, emit.vector)
+            emit.store(x, out, e)
+            w = b.fmul(x, emit.load(soft, e, emit.vector), flags=FLAGS)
+            b.store(emit.add(w, b.load(total)), total)
+            g.set(j, emit.add(w, g.get(j)))
+
+        columns.each(entry)
+        f.set(i, b.load(total))
+
+    rows.each(weigh)
+    with cgutils.for_range(b, steps, intp=emit.index) as loop:
+        t = b.sub(last, loop.index)
+        after = b.add(t, emit.number(1))
+
+        def column(j: Any) -> None:
+            own = emit.load(vs, columns.line(after, j), emit.vector)
+            s.set(j, columns.shared(j, b.fneg(b.fmul(own, g.get(j), flags=FLAGS))))
+            c.set(j, emit.load(vs, columns.line(t, j), emit.vector))
+            sums.set(j, zero)
+
+        columns.each(column)
+
+        def block(some: list[Any]) -> None:
+            totals = [emit.zero(emit.vector) for _ in some]
+
+            def dot(j: Any) -> None:
+                for i, total in zip(some, totals, strict=True):
+                    e = emit.load(soft, columns.line(i, j), emit.vector)
+                    b.store(emit.multiply_add(e, s.get(j), b.load(total)), total)
+
+            columns.each(dot)
+            pulled = []
+            for i, total in zip(some, totals, strict=True):
+                a = emit.load(us, rows.line(t, i), emit.vector)
+                r = b.fneg(b.fmul(a, emit.multiply_add(a, b.load(total), f.get(i)), flags=FLAGS))
+                f.set(i, zero)
+                pulled.append((i, a, rows.shared(i, r)))
+
+            def spread(j: Any) -> None:
+                for i, a, r in pulled:
+                    e = columns.line(i, j)
+                    sums.set(j, emit.multiply_add(emit.load(soft, e, emit.vector), r, sums.get(j)))
+                    more = emit.multiply_add(a, s.get(j), emit.load(out, e, emit.vector))
+                    emit.store(emit.multiply_add(r, c.get(j), more), out, e)
+
+            columns.each(spread)
+
+        rows.by_fours(block)
+        columns.each(lambda j: g.set(j, b.fmul(c.get(j), sums.get(j), flags=FLAGS)))
+
+    def finish(i: Any) -> None:
+        def entry(j: Any) -> None:
+            e = columns.line(i, j)
+            emit.store(b.fmul(emit.load(soft, e, emit.vector), emit.load(out, e, emit.vector), flags=FLAGS), out, e)
+
+        columns.each(entry)
+
+    rows.each(finish)
+
+
+@intrinsic
+def packed_backward(typing, P, G, rows, columns, alike, u, v, iterations, memory, D):
+    """D = dloss/dL from P and G = dloss/dP; the recursion and its gradient in one, with $u = a$, $v = c$, which the iterations on
+    P = u_T K v_T instead of K give, from v_0 / v_T."""
+
+    def generate(context, builder, signature, arguments):
+        emit = Emit(context, builder, P.dtype)
+        arrays = [emit.data(P, arguments[k]) for k in (0, 1, 5, 6, 8, 9)]
+
+        def body(rows: Side, columns: Side) -> None:
+            _pull_back(emit, rows, columns, arguments[7], arrays)
+
+        _sizes(emit, arguments[2], arguments[3], alike, arguments[4], body)
+        return context.get_dummy_value()
+
+    return types.void(P, G, rows, columns, alike, u, v, iterations, memory, D), generate
+
+
+@intrinsic
+def packed_center(typing, X, rows, columns, best, seen):
     """X_ij -= max_j X_ij; best_j = max_i of what is left. seen: least of X before, and of best, 8 each."""
 
     def generate(context, builder, signature, arguments):
         emit = Emit(context, builder, X.dtype)
-        b, x, n_, eight = builder, emit.data(X, arguments[0]), arguments[1], emit.number(WIDTH)
-        tops, found = emit.data(best, arguments[2]), emit.data(seen, arguments[3])
+        b, x, (m_, n_), eight = builder, emit.data(X, arguments[0]), arguments[1:3], emit.number(WIDTH)
+        tops, found = emit.data(best, arguments[3]), emit.data(seen, arguments[4])
         nothing, everything = (ir.Constant(emit.vector, [limit] * WIDTH) for limit in (-float("inf"), float("inf")))
         least, weakest, top = (cgutils.alloca_once(b, emit.vector) for _ in range(3))
         b.store(everything, least)
@@ -243,7 +301,7 @@ def packed_center(typing, X, n, best, seen):
 
         with cgutils.for_range(b, n_, intp=emit.index) as column:
             emit.store(nothing, tops, b.mul(column.index, eight))
-        with cgutils.for_range(b, n_, intp=emit.index) as row:
+        with cgutils.for_range(b, m_, intp=emit.index) as row:
             line = b.mul(row.index, b.mul(n_, eight))
             b.store(emit.load(x, line, emit.vector), top)
             with cgutils.for_range(b, n_, intp=emit.index) as column:
@@ -262,7 +320,7 @@ def packed_center(typing, X, n, best, seen):
         emit.store(b.load(weakest), found, eight)
         return context.get_dummy_value()
 
-    return types.void(X, n, best, seen), generate
+    return types.void(X, rows, columns, best, seen), generate
 
 
 def _copy_transposed(emit: Emit, separate: Any, packed: Any, count: Any, pack: bool) -> None:
@@ -322,69 +380,57 @@ def fetch_ahead(typing, matrices, count, write):
 
 
 @intrinsic
-def packed_scale(typing, X, n, u, v):
+def packed_scale(typing, X, rows, columns, u, v):
     """X_ij *= u_i v_j."""
 
     def generate(context, builder, signature, arguments):
         emit = Emit(context, builder, X.dtype)
         b, eight = builder, emit.number(WIDTH)
-        x, left, right = (emit.data(X, arguments[k]) for k in (0, 2, 3))
+        x, left, right = (emit.data(X, arguments[k]) for k in (0, 3, 4))
         with cgutils.for_range(b, arguments[1], intp=emit.index) as row:
             factor = emit.load(left, b.mul(row.index, eight), emit.vector)
-            line = b.mul(row.index, b.mul(arguments[1], eight))
-            with cgutils.for_range(b, arguments[1], intp=emit.index) as column:
+            line = b.mul(row.index, b.mul(arguments[2], eight))
+            with cgutils.for_range(b, arguments[2], intp=emit.index) as column:
                 j = b.mul(column.index, eight)
                 here = b.add(line, j)
                 scale = b.fmul(factor, emit.load(right, j, emit.vector), flags=FLAGS)
                 emit.store(b.fmul(emit.load(x, here, emit.vector), scale, flags=FLAGS), x, here)
         return context.get_dummy_value()
 
-    return types.void(X, n, u, v), generate
+    return types.void(X, rows, columns, u, v), generate
 
 
 @njit(fastmath=True)
-def _exp_all(x):
+def exp_all(x):
     for e in range(x.size):
         x[e] = exp_below(x[e])
 
 
 @njit(fastmath=True)
-def _iterate(X, n, u, v, room, seen, limits):
-    """As `scaling.iterate`, for eight matrices; False if any of them is hard. Sizes that many ask for are written out."""
+def iterate(X, alike, u, v, room, seen, limits):
+    """As `scaling.iterate`, for eight matrices; False if any of them is hard."""
     T = u.shape[0]
-    flat_u, flat_v = u.reshape(-1), v.reshape(-1)
-    if n == 4:
-        packed_iterations(X, 4, flat_u, flat_v, T, room, seen)
-    elif n == 8:
-        packed_iterations(X, 8, flat_u, flat_v, T, room, seen)
-    elif n == 10:
-        packed_iterations(X, 10, flat_u, flat_v, T, room, seen)
-    else:
-        packed_iterations(X, n, flat_u, flat_v, T, room, seen)
+    packed_iterations(
+        X, u.shape[1] // WIDTH, v.shape[1] // WIDTH, alike, u.reshape(-1), v.reshape(-1), T, room, seen
+    )  # fmt: skip
     fine = near = 0
     for k in range(WIDTH):  # counted, not decided: so the compiler takes all eight at once
         low_row, high_row, low_column, high_column = seen[k], seen[8 + k], seen[16 + k], seen[24 + k]
         fine += (low_row * low_column > limits[0]) & (max(high_row, high_column) < limits[1])
         near += high_row * high_column < limits[2] * low_row * low_column
     numbers = 0
-    for j in range(u.shape[1]):
+    for j in range(v.shape[1]):
         numbers += v[T, j] == v[T, j]
-    return fine == WIDTH and numbers == u.shape[1] and (near == WIDTH or reach(u, v[1:], v[0]) < limits[2])
+    return fine == WIDTH and numbers == v.shape[1] and (near == WIDTH or reach(u, v[1:], v[0]) < limits[2])
 
 
 @njit
-def _again(P, n, u, v, room):
-    """u_t / u_T and v_t / v_T, from v_0 / v_T: the iterations on P = u_T K v_T instead of K."""
-    T = u.shape[0]
+def pull_back(P, G, alike, u, v, room, D):
+    """D = dloss/dL of eight matrices; v[0] is v_0 / v_T, all else of u and v is found again."""
+    T, m, n = u.shape[0], u.shape[1] // WIDTH, v.shape[1] // WIDTH
     flat_u, flat_v = u.reshape(-1), v.reshape(-1)
-    if n == 4:
-        packed_iterations(P, 4, flat_u, flat_v, T, room, None)
-    elif n == 8:
-        packed_iterations(P, 8, flat_u, flat_v, T, room, None)
-    elif n == 10:
-        packed_iterations(P, 10, flat_u, flat_v, T, room, None)
-    else:
-        packed_iterations(P, n, flat_u, flat_v, T, room, None)
+    packed_iterations(P, m, n, alike, flat_u, flat_v, T, room, None)
+    packed_backward(P, G, m, n, alike, flat_u, flat_v, T, room, D)
 
 
 @njit(fastmath=True)
@@ -437,14 +483,14 @@ def forward_packed(given, soft, state, limits, low, high):
         np.empty(4 * WIDTH, soft.dtype),
     )
     u, v = np.empty((T, n * WIDTH), soft.dtype), np.empty((T + 1, n * WIDTH), soft.dtype)
-    first, words = state.first.reshape(-1), new_words(n)
+    first, words, alike = state.first.reshape(-1), new_words(n), soft.dtype.type(given.block[2])
     for job in range(low, high):
         m = (job // groups) * batch + (job % groups) * WIDTH
         _read(given, m, tmp, X, words)
         if job + 1 < high:
             fetch_ahead(given.scores[(m + WIDTH) % batch :], WIDTH * n * n, 0)
             fetch_ahead(soft[m + WIDTH :], WIDTH * n * n, 1)
-        packed_center(X, n, best, seen)
+        packed_center(X, n, n, best, seen)
         if seen[:WIDTH].min() == -np.inf:
             state.forbidden[0] = True
         weakest = seen[WIDTH : 2 * WIDTH].min()
@@ -453,9 +499,14 @@ def forward_packed(given, soft, state, limits, low, high):
             _with_powers(X, n, v[0])
         else:
             v[0] = 1
-            _exp_all(X)
-        if _iterate(X, n, u, v, room, seen, limits):
-            packed_scale(X, n, u[T - 1], v[T])
+            exp_all(X)
+        if alike == 1:
+            easy = iterate(X, None, u, v, room, seen, limits)
+        else:
+            v[0, -WIDTH:] *= alike
+            easy = iterate(X, (alike, alike), u, v, room, seen, limits)
+        if easy:
+            packed_scale(X, n, n, u[T - 1], v[T])
             packed_into(X, soft[m : m + WIDTH], n * n)
             for e in range(n * WIDTH):
                 first[m * n + e] = v[0, e] / v[T, e]
@@ -463,18 +514,6 @@ def forward_packed(given, soft, state, limits, low, high):
             state.kind[m : m + WIDTH] = PACKED
         else:
             state.kind[m : m + WIDTH] = UNUSABLE
-
-
-@njit
-def _pull_back(P, G, n, u, v, T, room, D):
-    if n == 4:
-        packed_backward(P, G, 4, u, v, T, room, D)
-    elif n == 8:
-        packed_backward(P, G, 8, u, v, T, room, D)
-    elif n == 10:
-        packed_backward(P, G, 10, u, v, T, room, D)
-    else:
-        packed_backward(P, G, n, u, v, T, room, D)
 
 
 @njit
@@ -488,7 +527,7 @@ def backward_packed(given, soft, grad, state, outs, samples, low, high):
     D = np.empty(n * n * WIDTH, soft.dtype)
     x, tmp = np.empty(n * n, soft.dtype), np.empty((WIDTH, n * n), soft.dtype)
     wanted = outs.beta.shape[0] + outs.field.shape[0] > 0
-    words = new_words(n)
+    words, alike = new_words(n), soft.dtype.type(given.block[2])
     for job in range(low, high):
         share, b = job // groups, (job % groups) * WIDTH
         for sample in range(samples * share // shares, samples * (share + 1) // shares):
@@ -502,8 +541,10 @@ def backward_packed(given, soft, grad, state, outs, samples, low, high):
                 fetch_ahead(grad[m + WIDTH :], WIDTH * n * n, 0)
                 fetch_ahead(outs.scores[share, b + WIDTH :], WIDTH * n * n, 1)
             v[0] = state.first[m : m + WIDTH].reshape(n * WIDTH)
-            _again(P, n, u, v, room)
-            _pull_back(P, G, n, u.reshape(-1), v.reshape(-1), T, room, D)
+            if alike == 1:
+                pull_back(P, G, None, u, v, room, D)
+            else:
+                pull_back(P, G, (alike, alike), u, v, room, D)
             at_once = not wanted and not outs.filled[share, b]
             for k in range(WIDTH):
                 at_once = at_once and as_given(given, b + k)

@@ -187,14 +187,19 @@ def bounds(x):
 @njit
 def reach(u, v, start):
     """The largest $a_t c_s$ of any entry and any two iterations; ``start`` is $v_0$."""
-    T, n = u.shape
-    row = column = u.dtype.type(1)
-    for j in range(n):
-        most_u, most_v = u[0, j], max(start[j], v[0, j])
-        for t in range(1, T):
-            most_u, most_v = max(most_u, u[t, j]), max(most_v, v[t, j])
-        row, column = max(row, most_u / u[T - 1, j]), max(column, most_v / v[T - 1, j])
-    return row * column
+    return _rise(u, u[0]) * _rise(v, start)
+
+
+@njit
+def _rise(x, start):
+    """The largest ratio of any entry of any row, or of the start, to that of the last."""
+    most = x.dtype.type(1)
+    for j in range(x.shape[1]):
+        top = start[j]
+        for t in range(x.shape[0]):
+            top = max(top, x[t, j])
+        most = max(most, top / x[-1, j])
+    return most
 
 
 @njit(fastmath=True)
