@@ -10,10 +10,13 @@ import sys
 import numpy as np
 import pytest
 import torch
+from click.testing import Result
 from scipy.sparse import csr_array, eye_array
 from scipy.stats import kendalltau
+from typer.testing import CliRunner
 
 import unshuffle as us
+from unshuffle.cli.common import build
 from unshuffle.readers.tsplib import RULES, matrix_of
 from unshuffle.solve import kinds
 from unshuffle.solve.local_search import improve_tour
@@ -219,22 +222,21 @@ def test_many_places_on_the_globe_go_round_it(few, tmp_path):
     assert len(tours.other_tours(cities, found, 2)) == 2
 
 
-def command(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    run = [sys.executable, "-W", "ignore", "-m", "unshuffle", *words]
-    return subprocess.run(run, capture_output=True, text=True, env={**os.environ, **environment}, check=False)
+def command(*words: object) -> Result:
+    return CliRunner().invoke(build(str(words[0])), [*map(str, words)])
 
 
 def test_commands_take_this_way_by_themselves(tmp_path):
     points, t = helix(2100, 0.01)
     np.savetxt(tmp_path / "long.csv", points, delimiter=",", header="a,b,c", comments="", fmt="%.6f")
-    done = command("seriate", str(tmp_path / "long.csv"), "-o", str(tmp_path / "out"), "--json", "--time-limit", "6")
-    assert done.returncode == 0, done.stderr
+    done = command("seriate", tmp_path / "long.csv", "-o", tmp_path / "out", "--json", "--time-limit", 60)
+    assert done.exit_code == 0, done.output
     result = json.loads(done.stdout)
     assert abs(kendalltau(np.argsort(result["order"]), t).statistic) > 0.98
     assert result["from"] == "near neighbours"
     assert (tmp_path / "out" / "before-after.png").stat().st_size > 10_000
-    done = command("seriate", str(tmp_path / "long.csv"), "--criterion", "two-sum", "-o", str(tmp_path / "no"))
-    assert done.returncode == 2
+    done = command("seriate", tmp_path / "long.csv", "--criterion", "two-sum", "-o", tmp_path / "no")
+    assert done.exit_code == 2
     assert "too many" in done.stderr
     assert not (tmp_path / "no").exists()
 
