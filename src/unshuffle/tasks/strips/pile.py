@@ -132,7 +132,7 @@ def _one_page(
         cost = cost + torch.from_numpy(space_cost(chosen, weights or StripCost()))
     method, given, sizes = method_for(layout, cost, None)
     found = solved(method, layout, given, sizes, watch, seed=seed, polish=polish)
-    alone = 1 + MISSING * len(some) * missing
+    alone = (1 + MISSING * len(some) * missing) * (2 if turned else 1)  # every edge is there upright and upside down
     temperature = STRAIGHT if straight else ROUGH
     chance = join_chances(among_others(cost), temperature, alone)
     chances = _along(found, torch.from_numpy(chance))

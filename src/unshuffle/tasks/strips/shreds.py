@@ -76,9 +76,10 @@ def shred_costs(
         return watch(stage="compare the edges", done=done)
 
     on_side = [(s.name, s.picture.transpose(Image.Transpose.TRANSPOSE)) for s in shreds]
+    cut_out = not any(shred.background for shred in shreds)  # lines of print, on their side, would look like strips
     right = strip_cost(shreds, weights, more)
-    below = strip_cost(find_paper(on_side), replace(weights, shifts=0), more)
-    if not any(shred.background for shred in shreds):
+    below = strip_cost(find_paper(on_side, all_paper=cut_out), replace(weights, shifts=0), more)
+    if cut_out:
         with suppress(Stopped):
             seams = seam_costs(_tiles(shreds), watch)
             right, below = _with(right, seams.right), _with(below, seams.below)
