@@ -133,8 +133,11 @@ def test_a_training_shows_its_log_and_a_prediction_its_scores(fitted, prediction
 
 
 @pytest.mark.parametrize("name", ["tour", "fitted", "prediction", "matched"])
-def test_in_a_notebook_every_result_is_a_picture_and_a_few_words(name, request):
-    html = request.getfixturevalue(name)._repr_html_()
+def test_every_result_is_a_line_and_in_a_notebook_a_picture_and_a_few_words(name, request):
+    result = request.getfixturevalue(name)
+    assert "\n" not in repr(result)
+    assert len(repr(result)) < 150
+    html = result._repr_html_()
     picture = base64.b64decode(re.search(r"base64,([^\"]+)", html)[1])
     with Image.open(io.BytesIO(picture)) as image:
         assert len(image.convert("L").getcolors(256) or []) > 10, "an empty picture"

@@ -252,6 +252,8 @@ def test_a_solution_is_shown_in_one_line():
     assert torch.equal(plain.best_order, plain.order)
     assert plain.best_energy == plain.energy
     assert "polished" not in repr(plain)
+    assert repr(found.polished) == f"Polished(200 items, energy {found.best_energy:.6g})"
+    assert repr(us.Graph(torch.ones(200, 200))) == "Graph(n=200)"
 
 
 @pytest.mark.parametrize(

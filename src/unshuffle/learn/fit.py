@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SHOWN = ("loss", "held_out", "tau", "row_entropy_mean")  # of the log, in a picture
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Fitted:
     """A trained network and how it got there."""
 
@@ -37,6 +37,15 @@ class Fitted:
     best: float | None  # hard loss on the held-out lists
     status: Status
     folder: Path | None
+
+    def __repr__(self) -> str:
+        epochs = len(self.history)
+        best = (
+            ""
+            if self.best is None or self.best_epoch is None
+            else f", best {self.best:.4g} in epoch {self.best_epoch + 1}"
+        )
+        return f"Fitted({type(self.network).__name__}, {self.status} after {epochs} epoch{'s' * (epochs != 1)}{best})"
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Loss, held-out loss and entropy against the epoch, each between its least and its greatest."""

@@ -28,7 +28,7 @@ UNCALIBRATED = 0.1  # of the deviation of the scores
 SURE = 0.995
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Prediction:
     """Orders of a batch of lists, and how sure the network is."""
 
@@ -39,6 +39,11 @@ class Prediction:
     scores: Float[Tensor, "lists n ..."]  # what `solve(init=...)` takes
     outside: tuple[str, ...] = ()
     """Per list in words what of it lies outside of all that calibration saw, empty if nothing; no words at all without ``seen``."""
+
+    def __repr__(self) -> str:
+        lists, n = self.confidence.shape
+        sure = float(self.confidence.mean()) if self.confidence.numel() else 1.0
+        return f"Prediction({lists} list{'s' * (lists != 1)} of {n} items, mean confidence {sure:.2f})"
 
     def plot(self, ax: Axes | None = None, *, index: int = 0, pictures: Any = None) -> Axes:
         """Of one list of the batch: its scores, rows as ordered; or ``pictures`` (items x height x width) in a grid in that order."""

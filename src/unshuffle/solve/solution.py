@@ -26,6 +26,9 @@ class Polished(NamedTuple):
     order: Int[Tensor, "n"]
     energy: float
 
+    def __repr__(self) -> str:
+        return f"Polished({len(self.order)} items, energy {self.energy:.6g})"
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Solution:

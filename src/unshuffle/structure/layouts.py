@@ -94,11 +94,14 @@ class Grid:
         return hard_energy(self, order, cost)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Graph:
     """Any weighted graph of positions: ``weights[a, b]`` multiplies the cost of the items at a and b (Koopmans-Beckmann)."""
 
     weights: Float[Tensor, "n n"]
+
+    def __repr__(self) -> str:
+        return f"Graph(n={len(self.weights)})"
 
     def __post_init__(self) -> None:
         try:
