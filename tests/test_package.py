@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import torch
 
 import unshuffle
 
@@ -56,6 +57,7 @@ def test_every_command_has_help_with_an_example(command):
 
 
 def test_everything_works_without_numba_with_one_warning():
+    """And with it without a word, which the test of the wheel sees: there every warning is an error."""
     code = """
 import warnings
 with warnings.catch_warnings(record=True) as seen:
@@ -65,23 +67,20 @@ with warnings.catch_warnings(record=True) as seen:
     assert torch.autograd.gradcheck(lambda x: us.sinkhorn(x, 5), (s,))
     P = us.gumbel_sinkhorn(s, 2.0, samples=2, generator=torch.Generator().manual_seed(0))
     us.kendall_tau(torch.arange(9), torch.randperm(9)); us.assign(s)
-    layouts = (us.Cycle(9), us.Path(9), us.Grid(3, 3), us.Graph(torch.rand(9, 9)))  # more than are tried one by one
-    for layout in layouts if NUMBA_IS_OFF else ():
+    for layout in (us.Cycle(9), us.Path(9), us.Grid(3, 3), us.Graph(torch.rand(9, 9))):  # more than are tried one by one
         cost = (torch.rand(9, 9), torch.rand(9, 9)) if isinstance(layout, us.Grid) else torch.rand(9, 9)
         found = us.solve(layout, cost=cost, runs=1, time_limit=0.5, polish=True)
         assert sorted(found.best_order.tolist()) == list(range(9)) and found.history
 told = [str(w.message) for w in seen if "numba" in str(w.message)]
-assert len(told) == NUMBA_IS_OFF and all("slower" in one for one in told), told
-print(",".join(f"{x:.12f}" for x in P.flatten()[:40].tolist()))
+assert len(told) == 1 and "slower" in told[0], told
+print(",".join(f"{x:.12f}" for x in P.flatten().tolist()))
 """
-    off, on = (
-        run(sys.executable, "-c", f"NUMBA_IS_OFF = {off}\n{code}", UNSHUFFLE_NUMBA=str(int(not off)))
-        for off in (True, False)
-    )
-    assert off.returncode == on.returncode == 0, off.stderr + on.stderr
+    off = run(sys.executable, "-c", code, UNSHUFFLE_NUMBA="0")
+    assert off.returncode == 0, off.stderr
     # and it is the same operator with the same noise
-    a, b = ([float(x) for x in done.stdout.split(",")] for done in (off, on))
-    assert a == pytest.approx(b, abs=1e-6)
+    s = torch.linspace(-2, 2, 192, dtype=torch.float64).sin().mul(3).reshape(3, 8, 8)
+    P = unshuffle.gumbel_sinkhorn(s, 2.0, samples=2, generator=torch.Generator().manual_seed(0))
+    assert [float(x) for x in off.stdout.split(",")] == pytest.approx(P.flatten().tolist(), abs=1e-6)
 
 
 @pytest.mark.skipif(not CHECKOUT, reason="needs the source tree")
@@ -101,8 +100,6 @@ def test_sdist_and_wheel_install_and_run_elsewhere(tmp_path):
     site = tmp_path / "env" / "lib" / version / "site-packages"
     install = run(sys.executable, "-m", "pip", "--python", str(python), "install", "--no-deps", "--quiet", str(wheel))
     assert install.returncode == 0, install.stderr
-    import torch
-
     (site / "lent.pth").write_text(str(Path(torch.__file__).parent.parent) + "\n")
     for compiled in (ROOT / "src").rglob(
         "__pycache__/*.nb[ic]"
