@@ -174,6 +174,17 @@ def test_pictures_that_grew_together_are_told_apart_by_dear_seams() -> None:
     assert len(_held_together(found, grid, Pieces((right, below), 1, grid), price=1.0)) == 1
 
 
+def test_a_belief_is_taken_over_only_from_the_same_pieces_at_the_same_price() -> None:
+    cost = torch.rand(24, 24), torch.rand(24, 24)
+    known = Pieces(cost, 2, Grid(5, 5), reject=0.5)
+    fresh, taken = (dataclasses.replace(known, grid=Grid(3, 4)) for _ in range(2))
+    assert taken.like(known).belief.right is known.belief.right
+    assert np.array_equal(taken.belief.below, fresh.belief.below)
+    assert taken.belief.shape == (3, 4)
+    for other in ({"reject": 0.4}, {"grid": Grid(1, 12)}, {"cost": (cost[1], cost[0])}):
+        assert dataclasses.replace(fresh, **other).like(known).belief.right is not known.belief.right
+
+
 def test_fewer_and_more_items_than_positions_without_a_price() -> None:
     """False: as many are left out or stay empty as there must be."""
     grid = Grid(3, 4)

@@ -55,11 +55,12 @@ def reassemble_pile(
         known = grid or Grid(1, len(tiles))
         pieces = Pieces(cost, len(turns), known, seams.border, None, usual_price(cost, len(turns)) if foreign else None)
         watch.where = Where(grid, torch.arange(len(tiles)))
+        free = pieces
         if grid is None:
-            outline = find_shape(pieces, watch)
+            outline, free = find_shape(pieces, watch)
             known = outline.grid if foreign else outline.holding(len(tiles))
         apart = 2 if grid is not None and len(turns) == 4 and known.height != known.width else 1
-        pieces = dataclasses.replace(pieces, grid=known, apart=apart)
+        pieces = dataclasses.replace(pieces, grid=known, apart=apart).like(free)
         watch.where = Where(known, torch.arange(len(tiles)))
         options = {"runs": runs, "seed": seed, "polish": polish}
         found = solved(of_pieces(len(turns)), known, pieces, (len(tiles), known.n), watch, **options)
@@ -129,11 +130,11 @@ def _next_picture(
     """The tiles by which it counts (if those left made two pictures side by side, without those of the other), the surest picture of them, its
     grid, and which of those left are sure of a neighbour."""
     pieces, watch.where = whole if len(left) == whole.tiles else whole.among(left), Where(None, left)
-    outline = find_shape(pieces, watch)
+    outline, free = find_shape(pieces, watch)
     grid, sure = outline.grid, left[torch.from_numpy(outline.sure)]
     if all_belong and len(sure) - grid.n < max(LEAST * grid.n, SMALL):
         grid, pieces = outline.holding(len(left)), dataclasses.replace(pieces, reject=None)
-    pieces, watch.where = dataclasses.replace(pieces, grid=grid), Where(grid, left)
+    pieces, watch.where = dataclasses.replace(pieces, grid=grid).like(free), Where(grid, left)
     found = solved(of_pieces(pieces.states), grid, pieces, (len(left), grid.n), watch, **options)
     first, *others = _held_together(found, grid, pieces, whole.reject)
     aside = [part for part in others if len(part) >= max(LEAST * len(first), SMALL)]

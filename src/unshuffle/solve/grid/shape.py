@@ -69,8 +69,8 @@ def _straight(filled: np.ndarray, rows: slice, columns: slice) -> float:
     return float(min(first, last))
 
 
-def find_shape(pieces: Pieces, watch: Watch) -> Outline:
-    """What a crystal of the surest tiles fills."""
+def find_shape(pieces: Pieces, watch: Watch) -> tuple[Outline, Pieces]:
+    """What a crystal of the surest tiles fills, and the pieces with their price on the board on which it grew."""
     n = pieces.tiles
     side = 2 * math.ceil(math.sqrt(n)) + 1
     price = usual_price(pieces.cost, pieces.states) if pieces.reject is None else pieces.reject
@@ -91,7 +91,7 @@ def find_shape(pieces: Pieces, watch: Watch) -> Outline:
             states=lambda: crystal.likeliest(),
         )
     filled = assign(torch.from_numpy(crystal.gains()), reject=0.0).numpy().reshape(side, side) >= 0
-    return Outline(_opened(filled), strength >= SURE)
+    return Outline(_opened(filled), strength >= SURE), free
 
 
 def _opened(filled: np.ndarray) -> np.ndarray:

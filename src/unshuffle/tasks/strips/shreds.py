@@ -51,7 +51,7 @@ def reassemble_shreds(
         n = len(shreds)
         if grid is None:
             price = usual_price(cost, 1)
-            grid = find_shape(Pieces(cost, 1, Grid(1, n), None, None, price), watch).holding(n)
+            grid = find_shape(Pieces(cost, 1, Grid(1, n), None, None, price), watch)[0].holding(n)
         if n == grid.n:
             method, given, sizes = method_for(grid, cost, None)
         else:
