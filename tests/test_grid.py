@@ -294,6 +294,40 @@ def turned_bands(order, h, w):
                     yield new.reshape(-1)
 
 
+def unwound_one_by_one(order: np.ndarray, seams: SeamScores) -> np.ndarray:
+    """`unwind` by trying everything."""
+    h, w = seams.h, seams.w
+    best, improved = segments.total_score(order, seams), True
+    while improved:
+        improved = False
+        for axis in range(2):
+            grid = order.reshape(h, w).T if axis == 0 else order.reshape(h, w)
+            winner = None
+            for first in range(1, len(grid)):
+                for case in range(2, 2 * grid.shape[1]):
+                    parts = [grid[first:], grid[:first]]
+                    parts[case % 2] = np.roll(parts[case % 2], -(case // 2), 1)
+                    new = np.concatenate(parts)
+                    new = np.ascontiguousarray(new.T if axis == 0 else new).reshape(-1)
+                    if (found := segments.total_score(new, seams)) > best + 0.1:
+                        best, winner, improved = found, new, True
+            if winner is not None:
+                order = winner
+                break
+    return order
+
+
+@pytest.mark.parametrize(("h", "w"), [(1, 6), (6, 1), (3, 4), (5, 3)])
+def test_screws_are_unwound_as_if_everything_were_tried(h, w):
+    rng = np.random.default_rng(h)
+    for _ in range(10):
+        right, below = rng.random((2, h * w, h * w), np.float32)
+        seams, order = SeamScores(right, below, h, w), rng.permutation(h * w)
+        wanted = unwound_one_by_one(order, seams)
+        segments.unwind(order, seams, 0.1)
+        assert order.tolist() == wanted.tolist()
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 10**6))
 def test_no_band_is_left_that_turned_would_score_more(h, w, seed):

@@ -368,33 +368,45 @@ def unwind(order, seams, enough):
     """Undo a torus that closed like a screw: the part right of some column (below some row) goes to the other side, turned.
 
     If left and right borders match one row lower as well as they match straight, the crystal may close with that step.
-    Every column and step is tried, then every row and step, while the score grows by more than ``enough``.
+    Every column and step is tried, then every row and step, while the score grows by more than ``enough``. Lines that are turned alike
+    keep the seams between them, so of each line only one seam opens and one closes: n tiles take n steps, not n squared.
     """
-    h, w = seams.h, seams.w
+    right, below, h, w = seams
     best = total_score(order, seams)
-    new, winner = np.empty_like(order), np.empty_like(order)
     improved = True
     while improved:
         improved = False
         for axis in range(2):
-            lines, length = (w, h) if axis == 0 else (h, w)
+            grid = order.copy().reshape(h, w).T if axis == 0 else order.copy().reshape(h, w)
+            along, across = (below, right) if axis == 0 else (right, below)
+            lines, length = grid.shape
+            opened = np.zeros((lines + 1, length))  # the seams before place k of all lines before y
+            closed, meet, joined = 0.0, np.zeros(lines), np.zeros((2, length))
+            for y in range(lines):
+                for k in range(length):
+                    seam = at(along, grid[y, k - 1], grid[y, k])
+                    opened[y + 1, k] = opened[y, k] + seam
+                    closed += seam
+                    if y > 0:
+                        meet[y] += at(across, grid[y - 1, k], grid[y, k])
+            for turn in range(length):
+                for m in range(length):
+                    joined[0, turn] += at(across, grid[-1, (m + turn) % length], grid[0, m])
+                    joined[1, turn] += at(across, grid[-1, m], grid[0, (m + turn) % length])
+            chosen, turned, which, met = 0, 0, 0, meet.sum()
             for first in range(1, lines):
                 for case in range(2, 2 * length):  # either of the two parts is turned
                     turn, part = case // 2, case % 2
-                    for k in range(lines):  # line k of the result was line (k + first) modulo lines
-                        source = (k + first) % lines
-                        step = turn if (k + first < lines) == (part == 0) else 0
-                        for m in range(length):
-                            old = (m + step) % length
-                            if axis == 0:
-                                new[m * w + k] = order[old * w + source]
-                            else:
-                                new[k * w + m] = order[source * w + old]
-                    found = total_score(new, seams)
+                    upper, lower = (0, turn) if part == 0 else (turn, 0)
+                    found = closed - opened[first, upper] - (opened[lines, lower] - opened[first, lower])
+                    found += met - meet[first] + joined[part, turn]
                     if found > best + enough:
-                        best = found
-                        winner[:] = new
-                        improved = True
-            if improved:
-                order[:] = winner
+                        best, chosen, turned, which = found, first, turn, part
+            for y in range(lines if chosen > 0 else 0):  # line y of the result was line (y + chosen) modulo lines
+                step = turned if (y + chosen < lines) == (which == 0) else 0
+                for m in range(length):
+                    tile = grid[(y + chosen) % lines, (m + step) % length]
+                    order[m * w + y if axis == 0 else y * w + m] = tile
+            if chosen > 0:
+                improved = True
                 break
