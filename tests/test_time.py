@@ -195,6 +195,21 @@ def test_ctrl_c_while_drawing_throws_nothing_away():
     assert len(written) == 2
 
 
+def test_ctrl_c_leaves_out_what_can_be_left_out_and_writes_the_rest(tmp_path, monkeypatch):
+    def endless(*_):
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(20)
+
+    monkeypatch.setattr(us.Solution, "sets", endless)
+    np.savetxt(tmp_path / "a.csv", np.random.default_rng(0).random((7, 2)), delimiter=",")
+    began = time.perf_counter()
+    done = CliRunner().invoke(common.build("tour"), ["tour", str(tmp_path / "a.csv"), "--out", str(tmp_path / "o")])
+    assert done.exit_code == 130
+    assert time.perf_counter() - began < 20
+    assert "sets" not in json.loads((tmp_path / "o" / "a.json").read_text())
+    assert (tmp_path / "o" / "a.png").exists()
+
+
 def test_what_drawing_takes_is_kept_of_a_limit():
     clock = common.Clock(10.0)
     assert clock.left == pytest.approx(9.0, abs=0.5)

@@ -21,7 +21,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 
 import typer
 from rich.console import Console
@@ -82,16 +82,26 @@ def main() -> None:
     except KeyboardInterrupt:  # while modules are still loading
         _end_now()
         sys.exit(INTERRUPTED)
+    except SystemExit as end:
+        _leave(end.code)
+        raise
 
 
 def _end_now() -> None:
-    """Says that nothing was written; does not wait for a compiler, which no one can stop half-way."""
+    errors.print("Interrupted while compiling; nothing was written." if _compiling() else "Interrupted.", markup=False)
+    _leave(INTERRUPTED)
+
+
+def _compiling() -> bool:
     jit = sys.modules.get("unshuffle.compute.jit")
-    compiling = jit is not None and jit.still_compiling()
-    errors.print("Interrupted while compiling; nothing was written." if compiling else "Interrupted.", markup=False)
-    if compiling:
+    return jit is not None and jit.still_compiling()
+
+
+def _leave(code: object) -> None:
+    """Does not wait for a compiler that nobody wants any more, and that no one can stop half-way; else the usual end follows."""
+    if _compiling():
         sys.stdout.flush()
-        os._exit(INTERRUPTED)
+        os._exit(code if isinstance(code, int) else INTERRUPTED)
 
 
 def build(wanted: str | None, debug: bool = False) -> typer.Typer:
@@ -307,23 +317,49 @@ def progress(title: str, quiet: bool = False, time_limit: float | None = None) -
 @contextlib.contextmanager
 def to_the_end() -> Iterator[None]:
     """What has been found is drawn and written, also if Ctrl-C comes now; a second one ends it at once."""
-    pressed: list[int] = []
-
-    def note(number: int, _frame: object) -> None:
-        if pressed:
-            raise KeyboardInterrupt
-        pressed.append(number)
-
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, note)
+    ending = _Ending()
+    before, _Ending.now = signal.signal(signal.SIGINT, ending), ending
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-    if pressed:
+        _Ending.now = None
+    if ending.pressed:
         raise typer.Exit(INTERRUPTED)
+
+
+class _Ending:
+    """Who hears Ctrl-C while results are drawn and written."""
+
+    now: ClassVar[_Ending | None] = None
+
+    def __init__(self) -> None:
+        self.pressed = self.dispensable = False
+
+    def __call__(self, _signal: int, _frame: object) -> None:
+        if self.pressed or self.dispensable:
+            self.pressed = True
+            raise KeyboardInterrupt
+        self.pressed = True
+
+
+def unless_pressed(compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Something that takes seconds and can be left out: nothing, if Ctrl-C has come while results are drawn, or comes now."""
+    ending = _Ending.now
+    if ending is None:
+        return compute()
+    if ending.pressed:
+        return {}
+    ending.dispensable = True
+    try:
+        return compute()
+    except KeyboardInterrupt:
+        return {}
+    finally:
+        ending.dispensable = False
 
 
 LARGE = 20.0  # seconds: from here on a job is announced

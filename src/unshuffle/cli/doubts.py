@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .common import unless_pressed
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -20,7 +22,9 @@ EACH = 2e-3  # seconds for each of many items
 
 def sets_in(found: Solution, numbers: Tensor | None = None, clock: Clock | None = None) -> dict[str, Any]:
     """For the result file: per item the places and the neighbours that hold the true ones with 90 %; items by these numbers."""
-    return {"sets": as_lists(found.sets(LEVEL), numbers)} if wanted(found.status, len(found.confidence), clock) else {}
+    if not wanted(found.status, len(found.confidence), clock):
+        return {}
+    return unless_pressed(lambda: {"sets": as_lists(found.sets(LEVEL), numbers)})
 
 
 def wanted(status: str, items: int, clock: Clock | None = None) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..files import write_together
-from .common import DRAWING, Clock, announce, json_text, png_of, progress, say, table_text, to_the_end
+from .common import DRAWING, Clock, announce, json_text, png_of, progress, say, table_text, to_the_end, unless_pressed
 from .doubts import LEVEL, as_lists, of_groups, wanted
 from .options import Alternatives, Usual
 
@@ -62,7 +62,7 @@ def hic(
             picture = png_of(picture_of(found))
             result = summary(file, found, usual.seed)
             if wanted(found.status, len(found.order), clock):
-                result["sets"] = as_lists(found.sets(LEVEL))
+                result |= unless_pressed(lambda: {"sets": as_lists(found.sets(LEVEL))})
             if others:
                 result["alternatives"] = of_groups(found.alternatives(others), others)
             result |= clock.times()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..files import write_together
-from .common import DRAWING, Clock, announce, json_text, png_of, progress, say, table_text, to_the_end
+from .common import DRAWING, Clock, announce, json_text, png_of, progress, say, table_text, to_the_end, unless_pressed
 from .doubts import LEVEL, as_lists, of_groups, wanted
 from .options import Alternatives, Usual
 
@@ -57,7 +57,7 @@ def markers(
             picture = png_of(picture_of(found))
             result = summary(file, read, found, usual.seed)
             if wanted(found.status, len(read.markers), clock):
-                result["sets"] = [as_lists(group.sets(LEVEL)) for group in found.groups]
+                result |= unless_pressed(lambda: {"sets": [as_lists(group.sets(LEVEL)) for group in found.groups]})
             if others:
                 rest = [group.alternatives(others) for group in found.groups]
                 result["alternatives"] = of_groups(rest, others, "minus log likelihood")
