@@ -69,7 +69,7 @@ def bench(
             if table.row_count:
                 console.print(table)
         console.print(harmless(f"Saved {out / 'bench.json'} and {out / 'bench.png'}."), markup=False)
-    if results["status"] == "interrupted":
+    if results.get("status") == "interrupted":
         raise typer.Exit(INTERRUPTED)
 
 
