@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from torch import Tensor, nn
 
 from ..errors import BadInput
 from .objective import Learner
+
+_trainings = itertools.count()
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,14 @@ def joined(device: str | None) -> Iterator[Team]:
         torch.cuda.set_device(place)
     ours = not dist.is_initialized()
     if ours:
-        dist.init_process_group("nccl" if place.type == "cuda" else "gloo")
+        # not in every build of torch
+        from torch.distributed.distributed_c10d import PrefixStore
+        from torch.distributed.rendezvous import rendezvous
+
+        # each training meets under a name of its own: under that of the one before, addresses of processes are still there
+        store, rank, size = next(iter(rendezvous("env://")))
+        store = PrefixStore(f"unshuffle {next(_trainings)}", store)
+        dist.init_process_group("nccl" if place.type == "cuda" else "gloo", store=store, rank=rank, world_size=size)
     try:
         yield Team(place, dist.get_rank(), dist.get_world_size())
         if ours:
