@@ -154,8 +154,9 @@ class Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._before is not None:
+        if self in Watch.entered:
             Watch.entered.remove(self)
+        if self._before is not None:  # it is None if whoever listened before was not of Python
             signal.signal(signal.SIGINT, self._before)  # pyright: ignore[reportArgumentType]
             self._before = None
 
