@@ -15,7 +15,7 @@ import numpy as np
 
 from ...compute.jit import njit
 from ...compute.vector_math import exp_below
-from .lanes import extremes, lower_row, scale_row, sweep_four_beside
+from .lanes import extremes, lower_row, scale_row, sweep_four
 from .lines import lay_out, new_lines, weighted_rows
 from .scaling import bounds, dot, fill, gather, gradient, pull_by_fours, put, weigh_gradient
 
@@ -97,9 +97,9 @@ def _sweep(K, lines, v, beside, totals, u, sums):
         return
     fill(sums, 0)
     for i in range(0, m - 3, 4):
-        sweep_four_beside(K, i, v, beside, totals, u, sums, n, i)
+        sweep_four(K, i, v, beside, totals, u, sums, n, i)
     if m >= 4 and m % 4:
-        sweep_four_beside(K, m - 4, v, beside, totals, u, sums, n, m - m % 4)
+        sweep_four(K, m - 4, v, beside, totals, u, sums, n, m - m % 4)
     elif m < 4:
         for i in range(m):
             totals[i] = dot(K[i], v) + beside[i]

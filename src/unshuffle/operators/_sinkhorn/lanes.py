@@ -197,37 +197,18 @@ def _four_rows(
 
 
 @intrinsic
-def sweep_four(typing, K, row, v, totals, u, sums, n, fresh):
-    """For rows row..row+3: totals = K v, u = 1 / totals; and sums += K^T u with those from ``fresh`` on."""
-
-    def generate(context, builder, signature, arguments):
-        emit = Emit(context, builder, K.dtype)
-        first, n_ = arguments[1], arguments[6]
-        other, out_totals, out, to = (emit.data(v, arguments[k]) for k in (2, 3, 4, 5))
-
-        def weigh(found):
-            emit.store(found, out_totals, first)
-            w = builder.fdiv(ir.Constant(found.type, [1.0] * 4), found, flags=FLAGS)
-            emit.store(w, out, first)
-            return w
-
-        _four_rows(emit, emit.rows(K, arguments[0], first, n_), n_, other, to, weigh, first, arguments[7])
-        return context.get_dummy_value()
-
-    return types.void(K, row, v, totals, u, sums, n, fresh), generate
-
-
-@intrinsic
-def sweep_four_beside(typing, K, row, v, beside, totals, u, sums, n, fresh):
-    """`sweep_four` with something beside K: totals = K v + beside."""
+def sweep_four(typing, K, row, v, beside, totals, u, sums, n, fresh):
+    """For rows row..row+3: totals = K v + beside, u = 1 / totals; and sums += K^T u with those from ``fresh`` on. Nothing is beside K: None."""
+    alone = isinstance(beside, types.NoneType)
 
     def generate(context, builder, signature, arguments):
         emit = Emit(context, builder, K.dtype)
         first, n_ = arguments[1], arguments[7]
-        other, more, out_totals, out, to = (emit.data(v, arguments[k]) for k in (2, 3, 4, 5, 6))
+        other, out_totals, out, to = (emit.data(v, arguments[k]) for k in (2, 4, 5, 6))
 
         def weigh(found):
-            found = emit.add(found, emit.load(more, first, found.type))
+            if not alone:
+                found = emit.add(found, emit.load(emit.data(beside, arguments[3]), first, found.type))
             emit.store(found, out_totals, first)
             w = builder.fdiv(ir.Constant(found.type, [1.0] * 4), found, flags=FLAGS)
             emit.store(w, out, first)

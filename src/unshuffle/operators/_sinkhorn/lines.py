@@ -21,7 +21,8 @@ from .lanes import FLAGS, WIDTH, Emit, intrinsic, transposed
 
 # the transpose is made of blocks of 8; beyond 64 there are not registers enough, nor room in the nearest cache
 WITH_TRANSPOSE = (8, 64)
-LONGEST = 128 if llvm.get_host_cpu_features().get("avx512f") else 64
+HELD = 128
+LONGEST = HELD if llvm.get_host_cpu_features().get("avx512f") else 64
 LINE = 64  # bytes
 CHUNK = 2 * WIDTH
 
@@ -94,61 +95,56 @@ def lay_out(K, lines):
             line[j] = row[j]
 
 
-@intrinsic(prefer_literal=True)
-def _weighted(typing, K, weights, out, n, width, chunks):
-    """out = K^T weights, in that many chunks of 8; two rows at a time, each with sums of its own."""
+def _sum_of_lines(emit: Emit, data: Any, scale: Any, to: Any, rows: Any, width: Any, chunks: int) -> None:
+    """Two lines at a time, each with sums of its own."""
+    b, (wide, odd) = emit.builder, divmod(chunks, 2)
+    pieces = [(2 * WIDTH * k, emit.kinds[0]) for k in range(wide)] + [(2 * WIDTH * wide, emit.vector)] * odd
+    sums = [[emit.zero(kind) for _, kind in pieces] for _ in range(2)]
 
+    def add(row: Any, parts: list[Any]) -> None:
+        weight, line = emit.load(scale, row, emit.real), b.mul(row, width)
+        for (start, kind), place in zip(pieces, parts, strict=True):
+            x = emit.load(data, b.add(line, emit.number(start)), kind)
+            b.store(emit.multiply_add(x, emit.splat(weight, kind), b.load(place)), place)
+
+    even = b.and_(rows, emit.number(-2))
+    with cgutils.for_range_slice(b, emit.number(0), even, emit.number(2), emit.index) as (row, _):
+        for k, parts in enumerate(sums):
+            add(b.add(row, emit.number(k)), parts)
+    with b.if_then(b.icmp_signed("<", even, rows)):
+        add(even, sums[0])
+    for (start, _), one, other in zip(pieces, *sums, strict=True):
+        emit.store(emit.add(b.load(one), b.load(other)), to, emit.number(start))
+
+
+@intrinsic
+def _weighted(typing, lines, weights, out, rows, width, chunks):
     def generate(context, builder, signature, arguments):
-        emit, b, n_, width_ = Emit(context, builder, K.dtype), builder, arguments[3], arguments[4]
-        data, scale, to = (emit.data(kind, value) for kind, value in zip((K, weights, out), arguments[:3], strict=True))
-        wide, odd = divmod(chunks.literal_value, 2)
-        pieces = [(2 * WIDTH * k, emit.kinds[0]) for k in range(wide)] + [(2 * WIDTH * wide, emit.vector)] * odd
-        sums = [[emit.zero(kind) for _, kind in pieces] for _ in range(2)]
-
-        def add(row, parts):
-            weight, line = emit.load(scale, row, emit.real), b.mul(row, width_)
-            for (start, kind), place in zip(pieces, parts, strict=True):
-                x = emit.load(data, b.add(line, emit.number(start)), kind)
-                b.store(emit.multiply_add(x, emit.splat(weight, kind), b.load(place)), place)
-
-        even = b.and_(n_, emit.number(-2))
-        with cgutils.for_range_slice(b, emit.number(0), even, emit.number(2), emit.index) as (row, _):
-            for k, parts in enumerate(sums):
-                add(b.add(row, emit.number(k)), parts)
-        with b.if_then(b.icmp_signed("<", even, n_)):
-            add(even, sums[0])
-        for (start, _), one, other in zip(pieces, *sums, strict=True):
-            emit.store(emit.add(b.load(one), b.load(other)), to, emit.number(start))
+        emit = Emit(context, builder, lines.dtype)
+        data, scale, to = (emit.data(k, x) for k, x in zip((lines, weights, out), arguments[:3], strict=True))
+        rows_, width_, chunks_ = arguments[3:]
+        # each number of chunks in registers of its own
+        sizes = range(1, WITH_TRANSPOSE[1] // WIDTH + 1)
+        emit.among(chunks_, sizes, lambda count: _sum_of_lines(emit, data, scale, to, rows_, width_, count))
         return context.get_dummy_value()
 
-    return types.void(K, weights, out, n, width, chunks), generate
+    return types.void(lines, weights, out, rows, width, chunks), generate
 
 
 @njit
 def weighted_rows(lines, weights, out, columns):
     """The sum of the lines, each with its weight, as far as there are columns; ``out`` has room for 8 more numbers."""
-    n, width = lines.shape
-    chunks = (columns + 7) // 8
-    if chunks == 1:
-        _weighted(lines, weights, out, n, width, 1)
-    elif chunks == 2:
-        _weighted(lines, weights, out, n, width, 2)
-    elif chunks == 3:
-        _weighted(lines, weights, out, n, width, 3)
-    elif chunks == 4:
-        _weighted(lines, weights, out, n, width, 4)
-    elif chunks == 5:
-        _weighted(lines, weights, out, n, width, 5)
-    elif chunks == 6:
-        _weighted(lines, weights, out, n, width, 6)
-    elif chunks == 7:
-        _weighted(lines, weights, out, n, width, 7)
-    else:
-        _weighted(lines, weights, out, n, width, 8)
+    _weighted(lines, weights, out, lines.shape[0], lines.shape[1], (columns + 7) // 8)
 
 
-def _held(emit: Emit, X: Any, v: Any, to: Any, size: Any, chunks: int, weigh: Callable[[Any, Any], Any]) -> None:
+def _held(emit: Emit, X: Any, v: Any, to: Any, size: Any, weigh: Callable[[Any, Any], Any]) -> None:
     """found = X v, w = weigh(row, found), to = X^T w, two lines at a time. ``size``: rows, numbers in v, and room for them in a line."""
+    chunks = emit.builder.udiv(size[2], emit.number(CHUNK))
+    known = range(WITH_TRANSPOSE[1] // CHUNK + 1, HELD // CHUNK + 1)
+    emit.among(chunks, known, lambda count: _held_in(emit, X, v, to, size, count, weigh))
+
+
+def _held_in(emit: Emit, X: Any, v: Any, to: Any, size: Any, chunks: int, weigh: Callable[[Any, Any], Any]) -> None:
     b, kind, (rows, n, width) = emit.builder, emit.kinds[0], size
     places = [emit.number(CHUNK * k) for k in range(chunks)]
     padded = b.bitcast(cgutils.alloca_once(b, ir.ArrayType(kind, chunks)), emit.real.as_pointer())
@@ -190,8 +186,8 @@ def _sums_of_lanes(emit: Emit, wide: list[Any]) -> Any:
     return emit.add(emit.shuffle(narrow[0], narrow[-1], even), emit.shuffle(narrow[0], narrow[-1], odd))
 
 
-@intrinsic(prefer_literal=True)
-def _sweep_held(typing, lines, v, totals, u, sums, rows, n, width, chunks):
+@intrinsic
+def _sweep_held(typing, lines, v, totals, u, sums, rows, n, width):
     def generate(context, builder, signature, arguments):
         emit = Emit(context, builder, lines.dtype)
         X, (other, found_at, out, to) = emit.data(lines, arguments[0]), (emit.data(v, x) for x in arguments[1:5])
@@ -202,14 +198,14 @@ def _sweep_held(typing, lines, v, totals, u, sums, rows, n, width, chunks):
             emit.store(w, out, row)
             return w
 
-        _held(emit, X, other, to, arguments[5:8], chunks.literal_value, weigh)
+        _held(emit, X, other, to, arguments[5:8], weigh)
         return context.get_dummy_value()
 
-    return types.void(lines, v, totals, u, sums, rows, n, width, chunks), generate
+    return types.void(lines, v, totals, u, sums, rows, n, width), generate
 
 
-@intrinsic(prefer_literal=True)
-def _pull_held(typing, lines, s, a, f, r, sums, rows, n, width, chunks):
+@intrinsic
+def _pull_held(typing, lines, s, a, f, r, sums, rows, n, width):
     def generate(context, builder, signature, arguments):
         emit = Emit(context, builder, lines.dtype)
         X, (other, scale, begin, out, to) = emit.data(lines, arguments[0]), (emit.data(s, x) for x in arguments[1:6])
@@ -221,35 +217,19 @@ def _pull_held(typing, lines, s, a, f, r, sums, rows, n, width, chunks):
             emit.store(w, out, row)
             return w
 
-        _held(emit, X, other, to, arguments[6:9], chunks.literal_value, weigh)
+        _held(emit, X, other, to, arguments[6:9], weigh)
         return context.get_dummy_value()
 
-    return types.void(lines, s, a, f, r, sums, rows, n, width, chunks), generate
+    return types.void(lines, s, a, f, r, sums, rows, n, width), generate
 
 
 @njit
 def sweep_held(lines, v, totals, u, sums, rows):
     """totals = K v and u = 1 / totals for the first ``rows``, sums = K^T u of these; ``sums`` has room for a whole line."""
-    n, width = lines.shape
-    if width == 80:
-        _sweep_held(lines, v, totals, u, sums, rows, n, width, 5)
-    elif width == 96:
-        _sweep_held(lines, v, totals, u, sums, rows, n, width, 6)
-    elif width == 112:
-        _sweep_held(lines, v, totals, u, sums, rows, n, width, 7)
-    else:
-        _sweep_held(lines, v, totals, u, sums, rows, n, width, 8)
+    _sweep_held(lines, v, totals, u, sums, rows, lines.shape[0], lines.shape[1])
 
 
 @njit
 def pull_held(lines, s, a, f, r, sums, rows):
     """r = -a (f + a (P s)) for the first ``rows``, sums = P^T r of these; ``sums`` has room for a whole line."""
-    n, width = lines.shape
-    if width == 80:
-        _pull_held(lines, s, a, f, r, sums, rows, n, width, 5)
-    elif width == 96:
-        _pull_held(lines, s, a, f, r, sums, rows, n, width, 6)
-    elif width == 112:
-        _pull_held(lines, s, a, f, r, sums, rows, n, width, 7)
-    else:
-        _pull_held(lines, s, a, f, r, sums, rows, n, width, 8)
+    _pull_held(lines, s, a, f, r, sums, rows, lines.shape[0], lines.shape[1])

@@ -142,9 +142,9 @@ def _sweep_by_fours(K, v, totals, u, sums, rows):
     n, one = K.shape[0], K.dtype.type(1)
     fill(sums, 0)
     for i in range(0, rows - 3, 4):
-        sweep_four(K, i, v, totals, u, sums, n, i)
+        sweep_four(K, i, v, None, totals, u, sums, n, i)
     if rows >= 4 and rows % 4:
-        sweep_four(K, rows - 4, v, totals, u, sums, n, rows - rows % 4)
+        sweep_four(K, rows - 4, v, None, totals, u, sums, n, rows - rows % 4)
     elif rows < 4:
         for i in range(rows):
             totals[i] = dot(K[i], v)
