@@ -6,7 +6,7 @@
 truth in the whole turn that fits best; "up to identical" takes tiles with the same pixels, turned or not, for each other. Of piles,
 "neighbour" counts the true seams of which both tiles came, "in place" the tiles that came and belong, "precision" and "recall" the
 tiles left out (one in ten is of the picture seven files on). Mixed: tiles of several photos in one pile, how many and of what size is not
-said; only photos on which the rule was not chosen. Gaps: so many pixels are worn off each edge of tiles of 28, cut out of the
+said; the rules were chosen on other photos, but two of these piles have been looked at. Gaps: so many pixels are worn off each edge of tiles of 28, cut out of the
 corner of a photo or of the photo at half its size; only photos on which the costs were not chosen; "gap found" is how often
 ``--gap auto`` says as much. Frame: 48x36 tiles of 14 pixels; "direct" is lost if the whole picture stands a line off its place.
 Seconds are those of reassembling (comparing, annealing, mending), on the threads of torch.
