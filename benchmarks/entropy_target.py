@@ -38,7 +38,7 @@ from unshuffle.recipes.tour import Tour
 from unshuffle.recipes.training import train
 from unshuffle.relaxations.gumbel_sinkhorn import GumbelSinkhorn
 from unshuffle.structure.losses import monotone
-from unshuffle.temperature.entropy import EntropyTarget
+from unshuffle.temperature.entropy import EntropyTarget, OpenPlaces
 from unshuffle.temperature.local import LocalTemperature
 from unshuffle.temperature.schedules import Anneal, Constant
 from unshuffle.temperature.signals import ExcessEntropy
@@ -172,27 +172,34 @@ def jigsaw(arguments: argparse.Namespace) -> Iterator[Case]:
 
 def targets(epochs: int) -> dict[str, GumbelSinkhorn]:
     """What the target of the layer without arguments was chosen from."""
-    steady = {f"{h:g}": GumbelSinkhorn(EntropyTarget(h, h, epochs=1), noise=0.25) for h in (0.8, 0.9, 0.95)}
-    return steady | {
-        "0.9, noise 0.5": GumbelSinkhorn(EntropyTarget(0.9, 0.9, epochs=1), noise=0.5),
-        "0.9 to 0.1": GumbelSinkhorn(EntropyTarget(0.9, 0.1, epochs=epochs), noise=0.25),
+    let = {f"{100 * h:g} % open": GumbelSinkhorn(OpenPlaces(h, h, epochs=1, hold=False)) for h in (0.72, 0.6, 0.85)}
+    return let | {
+        "72 % open, held": GumbelSinkhorn(OpenPlaces(0.72, 0.72, epochs=1)),
+        "72 % open, noise 0.5": GumbelSinkhorn(OpenPlaces(0.72, 0.72, epochs=1, hold=False), noise=0.5),
+        "entropy 0.9": GumbelSinkhorn(EntropyTarget(0.9, 0.9, epochs=1, hold=False)),
+        "entropy 0.9 to 0.1, held": GumbelSinkhorn(EntropyTarget(0.9, 0.1, epochs=epochs)),
     }
 
 
-def held_out_faces(name: str, seed: int, data: Path) -> float:
+def held_out_faces(name: str, side: int, seed: int, data: Path) -> float:
     """Kendall tau on the held-out pictures after the last epoch."""
-    recipe = replace(short_jigsaw(5, seed, data), relax=targets(EPOCHS)[name])
+    recipe = replace(short_jigsaw(side, seed, data), relax=targets(EPOCHS)[name])
     return train(recipe).history[-1]["tau"]
 
 
 def choice(arguments: argparse.Namespace) -> Iterator[Case]:
-    table, lists = "choice of the target, tau", targets(STEPS[100])
-    for name, relax in lists.items():
-        for seed in (1000, 1001):
-            compute = partial(tau_of, deepcopy(relax), 100, RANGES["[0, 1]"], 1.0, seed)
-            yield Case(table, "sorting [0, 1], n = 100, 300 steps", name, seed, compute)
-        if arguments.data is not None:
-            yield Case(table, "faces 5 x 5, held out", name, 1000, partial(held_out_faces, name, 1000, arguments.data))
+    table = "choice of the target, tau"
+    for n, section, seeds in ((100, "[0, 1]", (1000, 1001)), (300, "[10, 11]", (1000,))):
+        for name, relax in targets(STEPS[n]).items():
+            for seed in seeds:
+                compute = partial(tau_of, deepcopy(relax), n, RANGES[section], 1.0, seed)
+                yield Case(table, f"sorting {section}, n = {n}, {STEPS[n]} steps", name, seed, compute)
+        if arguments.data is None or n == 300:
+            continue
+        for side in ANCHORED:
+            for name in targets(EPOCHS):
+                compute = partial(held_out_faces, name, side, 1000, arguments.data)
+                yield Case(table, f"faces {side} x {side}, held out", name, 1000, compute)
 
 
 def toured(method: str, seed: int, n: int = 50) -> float:

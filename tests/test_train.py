@@ -71,13 +71,11 @@ def test_the_temperatures_of_the_command_line(name, local):
 def test_an_entropy_target_is_that_of_the_layer_without_arguments():
     field = us.LocalTemperature()
     ways = tempered("entropy", us.Anneal(0.5, 2.0, 10), field)
-    assert ways["schedule"] == us.EntropyTarget(0.9, 0.9, 1)
+    assert ways["schedule"] == us.GumbelSinkhorn().schedule
     assert (ways["local"], ways["noise"]) == (None, 0.25)
     assert tempered("entropy", us.Anneal(0.5, 2.0, 10), field, noise=0.0)["noise"] == 0.0
     for recipe in (Sorting.paper(5, temperature="entropy", annealed=70), Sorting.strong(5, temperature="entropy")):
-        assert recipe.relax == us.GumbelSinkhorn(
-            us.EntropyTarget(0.9, 0.9, 1), noise=0.25, adapt_from=recipe.relax.adapt_from
-        )
+        assert recipe.relax == us.GumbelSinkhorn(noise=0.25, adapt_from=recipe.relax.adapt_from)
 
 
 def test_lists_are_disjoint_by_purpose_and_paired_by_seed():

@@ -41,6 +41,7 @@ _HOME = {
     "LinearInTau": "temperature.schedules",
     "Exponential": "temperature.schedules",
     "EntropyTarget": "temperature.entropy",
+    "OpenPlaces": "temperature.entropy",
     "LocalTemperature": "temperature.local",
     "ExcessEntropy": "temperature.signals",
     "DegreeViolation": "temperature.signals",
@@ -125,6 +126,7 @@ if TYPE_CHECKING:
     from .structure.layouts import Path as Path
     from .tasks.estimator import Seriator as Seriator
     from .temperature.entropy import EntropyTarget as EntropyTarget
+    from .temperature.entropy import OpenPlaces as OpenPlaces
     from .temperature.learned import LearnedTemperature as LearnedTemperature
     from .temperature.local import LocalTemperature as LocalTemperature
     from .temperature.local import MatchedScalar as MatchedScalar

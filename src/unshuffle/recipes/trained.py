@@ -18,7 +18,7 @@ from ..relaxations.ot4p import OT4P
 from ..relaxations.softsort import SoftSort
 from ..relaxations.straight_through import StraightThrough
 from ..structure.losses import monotone, monotone_at_all_scales
-from ..temperature.entropy import EntropyTarget
+from ..temperature.entropy import EntropyTarget, OpenPlaces
 from ..temperature.local import LocalTemperature, MatchedScalar, MeanBeta, MeanTau, Product
 from ..temperature.schedules import Anneal, Constant, Exponential, LinearInBeta, LinearInTau
 from ..temperature.signals import ByBound, ByMaximum, DegreeViolation, ExcessEntropy
@@ -44,6 +44,7 @@ TEMPERATURES = (
     MatchedScalar,
     MeanBeta,
     MeanTau,
+    OpenPlaces,
 )
 SIGNALS = (Product, ExcessEntropy, DegreeViolation, ByBound, ByMaximum)
 LOSSES = (monotone, monotone_at_all_scales, distance_to_sorted, OnPermutation, SoftLength, BlendedSeams, PairedSeams)

@@ -93,11 +93,12 @@ class GumbelSinkhorn(Scheduled):
         noise = (self.noise or 0.0) if self.training else 0.0
         if not isinstance(self.schedule, EntropyTarget):
             return self._soft(scores, draw.beta, noise, self.left_out, allowed, draw)
-        a = self.sharpness(scores, draw.beta, self.iterations, allowed, self.left_out)
+        target = self.schedule.entropy(draw.beta, scores, allowed)
+        a = self.sharpness(scores, target, self.iterations, allowed, self.left_out)
         # sigma (S a / sigma + g) is a S + sigma g
         scale, beta, noise = (a / noise, noise, 1.0) if noise else (a, 1.0, 0.0)
         soft = self._soft(scores * scale, beta, noise, self.left_out.times(scale), allowed, draw)
-        self.sharpness.lead(scores, draw.beta, self.iterations, allowed, self.left_out)
+        self.sharpness.lead(scores, target, self.iterations, allowed, self.left_out, self.schedule.hold)
         return soft
 
     def _soft(
@@ -131,7 +132,8 @@ class GumbelSinkhorn(Scheduled):
         epoch = self.epoch if epoch is None else epoch
         beta, given = self.schedule(epoch), widened(scores.detach())
         if isinstance(self.schedule, EntropyTarget):
-            beta = float(self.sharpness.at(given, beta, self.iterations, allowed, self.left_out))
+            target = self.schedule.entropy(beta, given, allowed)
+            beta = float(self.sharpness.at(given, target, self.iterations, allowed, self.left_out))
         with torch.no_grad():
             Q, allowed = with_left_out(beta * given, self.iterations, allowed, self.left_out.times(beta))
         found = diagnose(self.local if epoch >= self.adapt_from else None, Q, beta, allowed)

@@ -211,6 +211,7 @@ class Lesson:
             beta = asked = float(relax.schedule(moment.epoch))
             led = isinstance(relax.schedule, EntropyTarget)
             if led:
+                asked = float(relax.schedule.entropy(asked, scores))
                 beta = float(relax.sharpness.at(scores, asked, relax.iterations))
             Q = sinkhorn(beta * scores, relax.iterations)
             field = torch.full_like(Q, beta)

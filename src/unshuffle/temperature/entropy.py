@@ -32,7 +32,9 @@ from .signals import Allowed
 ROWS = 200  # of a batch that are looked at: the mean entropy of a few matrices tells that of all
 QUIET = 0.25  # noise in logits, where none is given
 RATE = 0.3  # of log a, per unit of entropy and step
-UNDECIDED = 0.999  # entropy to begin with
+UNDECIDED = (
+    2.0  # over the number of places: the spread of the logits to begin with, so that chance weighs next to nothing
+)
 STEPS = 10  # of the search at most; it gains a factor of some three a step
 CLOSE = 0.003  # of entropy
 # what log(a times the spread of the scores) can be: from flat, to telling neighbours apart among thousands of items
@@ -43,13 +45,15 @@ FLATTEST, SHARPEST = -5.0, 18.0
 class EntropyTarget:
     """Mean row entropy, from `start` to `end` in `epochs` epochs, counted from 0; constant afterwards. 1 is uniform, 0 decided.
 
-    A Sinkhorn relaxation takes it in place of a schedule of beta; its noise is then in units of logits.
+    A Sinkhorn relaxation takes it in place of a schedule of beta; its noise is then in units of logits. With `hold` rows are kept
+    there from both sides; without, they are only led down to it, and a network that decides more by itself is let.
     """
 
     start: Number = 0.9
     end: Number = 0.5
     epochs: int = 100
     shape: Callable[[Number, Number, Number], Number] = LinearInBeta()
+    hold: bool = True
 
     def __post_init__(self) -> None:
         for name, value in (("first", self.start), ("last", self.end)):
@@ -61,10 +65,27 @@ class EntropyTarget:
     def __call__(self, epoch: Number = 0) -> Number:
         return self.shape(self.start, self.end, share_of(epoch, self.epochs))
 
+    def entropy(self, now: Number | Tensor, scores: Scores, allowed: Allowed | None = None) -> Number | Tensor:
+        """The normalised entropy that `now`, the target of an epoch, asks for."""
+        return now
+
+
+@dataclass(frozen=True)
+class OpenPlaces(EntropyTarget):
+    """The same in other units: the share of its places between which a row wavers, exp(entropy) of so many.
+
+    Rows of few and of many items know as much then, in nats, where a share of the largest entropy asks more of long rows.
+    """
+
+    def entropy(self, now: Number | Tensor, scores: Scores, allowed: Allowed | None = None) -> Tensor:
+        most = _places(scores, allowed).clamp_min(2.0).log()
+        return (1 + torch.as_tensor(now).to(most).log() / most).clamp_min(0.0)
+
 
 # The lead is slow, so this anneals too, and needs no epochs. Chosen on sorting and faces together, on seeds and pictures that no
-# table reports: 0.95 sorts as well and leaves faces behind, 0.8 does worse in both, a falling target is better for faces alone.
-STEADY = EntropyTarget(0.9, 0.9, epochs=1)
+# table reports: a target that falls is better for faces and worse for long lists, a share of the entropy is too sharp for those.
+# Held there, large puzzles with many anchors stay blurred, whose network knows early enough to decide.
+STEADY = OpenPlaces(0.72, 0.72, epochs=1, hold=False)
 
 
 class Sharpness(nn.Module):
@@ -102,9 +123,10 @@ class Sharpness(nn.Module):
         iterations: int,
         allowed: Allowed | None = None,
         left_out: LeftOut = NOBODY,
+        hold: bool = True,
     ) -> None:
         """In training, one step towards the target, for the next call: processes that share a batch have the same a until then,
-        and get the next one from the first of them, as all buffers."""
+        and get the next one from the first of them, as all buffers. Only sharper, unless it is to `hold`."""
         if not self.training or _in_vmap(scores):
             return
         few, open_few, left_out = some(scores, allowed, left_out)
@@ -113,7 +135,8 @@ class Sharpness(nn.Module):
         soft, mask = with_left_out(a * few, iterations, open_few, left_out.times(a))
         entropies, _ = row_and_column_entropies(soft, mask)
         found = entropies[..., : few.shape[-2]].mean()
-        self.log_a.copy_(log_a + RATE * (found - torch.as_tensor(target).to(found)))  # an epoch may be float64
+        excess = found - torch.as_tensor(target).to(found)  # an epoch may be float64
+        self.log_a.copy_(log_a + RATE * (excess if hold else excess.clamp_min(0.0)))
 
     def _log_a(self, few: Scores, allowed: Allowed | None) -> Tensor:
         return torch.where(self.log_a.isnan(), undecided(few, allowed).to(self.log_a), self.log_a)
@@ -143,10 +166,14 @@ def _in_vmap(scores: Tensor) -> bool:
 
 @torch.no_grad()
 def undecided(scores: Float[Tensor, "batch m n"], allowed: Allowed | None = None) -> Float[Tensor, ""]:
-    r"""log a at which rows are all but uniform: small logits of variance v lower a row's entropy by v/2."""
+    """log a at which rows are all but uniform, the more so the more places there are."""
+    return (UNDECIDED / _places(scores, allowed)).log() - _spread(scores, allowed).log()
+
+
+def _places(scores: Tensor, allowed: Allowed | None) -> Tensor:
+    """How many places a row may choose between, on the mean."""
     choices = scores.shape[-1] if allowed is None else allowed.sum(-1).to(scores.dtype).mean()
-    most = torch.as_tensor(choices).to(scores).clamp_min(2.0).log()
-    return 0.5 * (2 * (1 - UNDECIDED) * most).log() - _spread(scores, allowed).log()
+    return torch.as_tensor(choices).to(scores)
 
 
 @torch.no_grad()
