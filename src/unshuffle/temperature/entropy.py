@@ -172,6 +172,7 @@ def undecided(scores: Float[Tensor, "batch m n"], allowed: Allowed | None = None
 
 def _places(scores: Tensor, allowed: Allowed | None) -> Tensor:
     """How many places a row may choose between, on the mean."""
+    masked(rectangle(scores), allowed)  # fails in one sentence
     choices = scores.shape[-1] if allowed is None else allowed.sum(-1).to(scores.dtype).mean()
     return torch.as_tensor(choices).to(scores)
 
