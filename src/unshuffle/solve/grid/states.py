@@ -64,6 +64,8 @@ def solve_states(
         )
     rng = np.random.default_rng(int(torch.randint(2**31, (1,), generator=generator)))
     starts = _on_torus(pieces, runs or RUNS, watch)
+    if watch.stopped:
+        return _solution(grid, pieces, starts)
     searches = [
         Settling(start, pieces, child, effort) for start, child in zip(starts, rng.spawn(len(starts)), strict=True)
     ]
@@ -166,11 +168,14 @@ def _on_torus(pieces: Pieces, runs: int, watch: Watch) -> list[Standing]:
             expected=lambda: energy_of_lists(crystals[0], pieces.cost, pieces.price),
             states=lambda: crystals[0].likeliest(),
         )
-    return sorted((_decoded(crystal, pieces) for crystal in crystals), key=lambda found: -found.score)[:runs]
+    found = [_decoded(crystal, pieces) for crystal in crystals]
+    if watch.stopped:  # in a hurry only the best is looked at further
+        found = [max(found, key=lambda standing: standing.score)]
+    return sorted((_opened(one, pieces) for one in found), key=lambda standing: -standing.score)[:runs]
 
 
 def _decoded(crystal: Lists, pieces: Pieces) -> Standing:
-    """The likeliest layout, cut open at its weakest lines."""
+    """The likeliest layout, still on the torus."""
     if pieces.reject is None:
         order = assign(torch.from_numpy(crystal.scores())).numpy()
     else:
@@ -178,7 +183,7 @@ def _decoded(crystal: Lists, pieces: Pieces) -> Standing:
     state = np.zeros(pieces.tiles, np.int64)
     filled = np.flatnonzero(order >= 0)
     state[order[filled]] = crystal.states()[order[filled], filled]
-    return _opened(Standing.of(order, state, pieces), pieces)
+    return Standing.of(order, state, pieces)
 
 
 def _opened(found: Standing, pieces: Pieces) -> Standing:
