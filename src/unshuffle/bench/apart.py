@@ -13,8 +13,7 @@ T = TypeVar("T")
 def apart(function: Callable[..., T], *given: object) -> T:
     """``function`` there. The process comes from one that has loaded the code and computed nothing, so that it starts at once."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(
-        ["unshuffle.bench.step", "torch._dynamo"]
-    )  # which an optimiser loads at its first step
+    # the second is what an optimiser loads at its first step
+    context.set_forkserver_preload(["unshuffle.bench.step", "torch._dynamo"])
     with ProcessPoolExecutor(1, context) as pool:
         return pool.submit(function, *given).result()

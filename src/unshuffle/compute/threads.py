@@ -106,9 +106,8 @@ def in_chunks(kernel: Callable[[int, int], object], count: int, work: float = 1e
     todo = iter(list(itertools.pairwise(cuts)))  # next() on a list's iterator is atomic
     if (code := getattr(kernel, "__code__", None)) not in _called:
         _called.add(code)
-        kernel(
-            *next(todo)
-        )  # alone, since it may have to be compiled: a team would be waited for, whoever presses Ctrl-C
+        # alone, since it may have to be compiled: a team would be waited for, whoever presses Ctrl-C
+        kernel(*next(todo))
     failed: list[BaseException] = []
 
     def take(_: object = None) -> None:

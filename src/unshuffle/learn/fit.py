@@ -40,11 +40,7 @@ class Fitted:
 
     def __repr__(self) -> str:
         epochs = len(self.history)
-        best = (
-            ""
-            if self.best is None or self.best_epoch is None
-            else f", best {self.best:.4g} in epoch {self.best_epoch + 1}"
-        )
+        best = "" if self.best_epoch is None else f", best {self.best:.4g} in epoch {self.best_epoch + 1}"
         return f"Fitted({type(self.network).__name__}, {self.status} after {epochs} epoch{'s' * (epochs != 1)}{best})"
 
     def plot(self, ax: Axes | None = None) -> Axes:

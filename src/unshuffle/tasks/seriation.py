@@ -254,9 +254,8 @@ def seriate(
                 others["optimal leaf order"] = min(leaves, key=lambda o: measure(D, o))
     values = {name: (measure(D, order), order) for name, order in others.items()}
     name, (value, order) = min(values.items(), key=lambda item: item[1][0])
-    if (
-        watch.status == "interrupted"
-    ):  # to anneal after Ctrl-C, however shortly, would take as long as all that was done
+    if watch.status == "interrupted":
+        # to anneal after Ctrl-C, however shortly, would take as long as all that was done
         best = _unannealed(D, criterion, order, watch)
         return Seriation(order, criterion, value, name, values, _judged(best, D, criterion), D)
     options = {"seed": seed, "callback": callback, "polish": polish}

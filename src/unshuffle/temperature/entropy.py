@@ -32,9 +32,7 @@ from .signals import Allowed
 ROWS = 200  # of a batch that are looked at: the mean entropy of a few matrices tells that of all
 QUIET = 0.25  # noise in logits, where none is given
 RATE = 0.3  # of log a, per unit of entropy and step
-UNDECIDED = (
-    2.0  # over the number of places: the spread of the logits to begin with, so that chance weighs next to nothing
-)
+UNDECIDED = 2.0  # over the number of places: the spread of logits to begin with, so that chance weighs next to nothing
 STEPS = 10  # of the search at most; it gains a factor of some three a step
 CLOSE = 0.003  # of entropy
 # what log(a times the spread of the scores) can be: from flat, to telling neighbours apart among thousands of items
