@@ -29,20 +29,13 @@ def _sides(shape, alike, dtype):
 
 
 @njit
-def _widen(real, X, m, n, columns):
-    """The real part to where it stands beside a border; both packed."""
+def _copy(source, wide, target, broad, m, n):
+    """The first n of m rows, from rows of ``wide`` to rows of ``broad``: the real part to beside a border and back; both packed."""
     for i in range(m):
-        line, own = X[i * columns * WIDTH : (i * columns + n) * WIDTH], real[i * n * WIDTH : (i + 1) * n * WIDTH]
+        own = source[i * wide * WIDTH : (i * wide + n) * WIDTH]
+        line = target[i * broad * WIDTH : (i * broad + n) * WIDTH]
         for e in range(own.size):
             line[e] = own[e]
-
-
-@njit
-def _narrow(X, real, m, n, columns):
-    for i in range(m):
-        line, own = X[i * columns * WIDTH : (i * columns + n) * WIDTH], real[i * n * WIDTH : (i + 1) * n * WIDTH]
-        for e in range(own.size):
-            own[e] = line[e]
 
 
 @njit
@@ -76,7 +69,7 @@ def forward(given, P, T, kept, limits, low, high):
     for group in range(low, high):
         b, X, first = group * WIDTH, kept.whole[group], kept.first[group]
         packed_from(given.scores[b : b + WIDTH], real, m * n)
-        _widen(real, X, m, n, columns)
+        _copy(real, n, X, columns, m, n)
         _surround(X, m, n, rows, columns, given, b)
         packed_center(X, rows, columns, best, seen)
         # the least of all with the border is that of the real part, if dummies may meet
@@ -88,7 +81,7 @@ def forward(given, P, T, kept, limits, low, high):
         if not iterate(X, alike, u, v, room, seen, limits):
             continue
         packed_scale(X, rows, columns, u[T - 1], v[T])
-        _narrow(X, real, m, n, columns)
+        _copy(X, columns, real, n, m, n)
         packed_into(real, P[b : b + WIDTH], m * n)
         for e in range(first.size):
             first[e] = v[0, e] / v[T, e]
@@ -108,10 +101,10 @@ def backward(given, P, G, T, kept, back, low, high):
         if not kept.done[b]:
             continue
         packed_from(G[b : b + WIDTH], real, m * n)
-        _widen(real, by_whole, m, n, columns)
+        _copy(real, n, by_whole, columns, m, n)
         put(kept.first[group], v[0])
         pull_back(kept.whole[group], by_whole, alike, u, v, room, D)
-        _narrow(D, real, m, n, columns)
+        _copy(D, columns, real, n, m, n)
         packed_into(real, back.scores[b : b + WIDTH], m * n)
         _spend(D, m, n, rows, columns, back, b)
 
