@@ -128,7 +128,7 @@ def children(process: int) -> set[int]:
     return found
 
 
-def eventually(condition: Any, seconds: float = 20.0) -> bool:
+def eventually(condition: Any, seconds: float = 60.0) -> bool:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if condition():
