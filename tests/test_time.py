@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import math
@@ -281,6 +282,36 @@ def test_ctrl_c_while_compiling_waits_only_if_there_is_something_to_keep():
     assert still_compiling()
     with pytest.raises(ZeroDivisionError):
         _beside(lambda: 1 / 0)()
+
+
+@pytest.mark.skipif(not have_numba, reason="nothing compiles")
+def test_what_ctrl_c_breaks_off_is_compiling_only_if_something_is_compiled():
+    """A kernel that is read from the disk takes the same way through `_beside`, and is not compiled."""
+    from numba.core import event
+
+    heard, end = [], threading.Event()
+
+    def slow(compiled: bool) -> None:
+        with event.trigger_event("numba:compile") if compiled else contextlib.nullcontext():
+            end.wait(5)
+
+    compiling.compiling_seconds()
+    for compiled in (False, True):
+        end.clear()
+        with Watch():
+            threading.Timer(0.1, signal.raise_signal, (signal.SIGINT,)).start()
+            with pytest.raises(KeyboardInterrupt):
+                _beside(slow)(compiled)
+        heard.append(common._interrupted())
+        end.set()
+        while still_compiling():
+            time.sleep(0.01)
+    heard.append(common._interrupted())
+    assert [words.split(";")[0] for words in heard] == [
+        "Interrupted while loading",
+        "Interrupted while compiling",
+        "Interrupted.",
+    ]
 
 
 INTERRUPTED = """

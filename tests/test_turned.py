@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 import unshuffle as us
 from unshuffle.cli.common import build
 from unshuffle.errors import BadInput
+from unshuffle.solve.grid.affinity import Affinities
 from unshuffle.solve.grid.crystal import Room, Rows, balance, shares
 from unshuffle.solve.solution import Polished, Solution
 from unshuffle.structure.layouts import Grid
@@ -216,3 +217,18 @@ def test_the_command_turns_a_folder_of_tiles(tmp_path: Path) -> None:
     assert np.array_equal(ours, np.asarray(Image.open(tmp_path / "o" / "reassembled.png")))
     assert np.array_equal(ours, picture) or np.array_equal(np.rot90(ours, 2), picture)
     assert (tmp_path / "o" / "order.csv").read_text().splitlines()[0].endswith("turns")
+
+
+@pytest.mark.parametrize("missing", [0, 3])
+def test_a_stopped_puzzle_is_looked_at_once(monkeypatch: pytest.MonkeyPatch, missing: int) -> None:
+    """Who presses Ctrl-C waits for what follows from the costs of the pieces and of the tiles as they stand, each computed once."""
+    computed = []
+    of = Affinities.of.__func__
+    monkeypatch.setattr(Affinities, "of", classmethod(lambda cls, *a, **k: computed.append(1) or of(cls, *a, **k)))
+    tiles, _, _ = mixed(texture(72, 96), Grid(6, 8))
+    options = {"turned": True, "callback": lambda step: step.stage != "anneal"}
+    found, _ = reassemble_pile(as_float(tiles[missing:]), Grid(6, 8), **options)
+    assert found.status == "interrupted"
+    assert len(computed) == 2
+    used = found.order[found.order >= 0]
+    assert sorted(used.tolist()) == list(range(48 - missing))

@@ -88,18 +88,27 @@ def main() -> None:
 
 
 def _end_now() -> None:
-    errors.print("Interrupted while compiling; nothing was written." if _compiling() else "Interrupted.", markup=False)
+    errors.print(_interrupted(), markup=False)
     _leave(INTERRUPTED)
 
 
-def _compiling() -> bool:
+def _interrupted() -> str:
+    """What Ctrl-C has broken off, as far as that is known; nothing is loaded to say it."""
+    if not _with_kernels():
+        return "Interrupted."
+    compiling = sys.modules.get("unshuffle.compute.compiling")
+    doing = "compiling" if compiling is not None and compiling.compiling_now() else "loading"
+    return f"Interrupted while {doing}; nothing was written."
+
+
+def _with_kernels() -> bool:
     jit = sys.modules.get("unshuffle.compute.jit")
     return jit is not None and jit.still_compiling()
 
 
 def _leave(code: object) -> None:
     """Does not wait for a compiler that nobody wants any more, and that no one can stop half-way; else the usual end follows."""
-    if _compiling():
+    if _with_kernels():
         sys.stdout.flush()
         os._exit(code if isinstance(code, int) else INTERRUPTED)
 

@@ -19,6 +19,11 @@ def compiling_seconds() -> float:
         return _total + (time.perf_counter() - _since if _depth else 0.0)
 
 
+def compiling_now() -> bool:
+    """Whether a kernel is being compiled at this moment; one that is only read from the disk is not."""
+    return _depth > 0
+
+
 def _begun(_event: Any) -> None:
     global _depth, _since
     with _lock:

@@ -34,6 +34,10 @@ class OnBoard:
     order: np.ndarray
     tile: np.ndarray
 
+    def opened(self) -> OnBoard:
+        """Shifted on the torus so that the weakest lines are the border."""
+        return replace(self, order=self.evidence.frame.opened(self.order))
+
 
 @dataclass(frozen=True)
 class Pieces:

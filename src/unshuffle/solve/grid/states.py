@@ -65,7 +65,7 @@ def solve_states(
     rng = np.random.default_rng(int(torch.randint(2**31, (1,), generator=generator)))
     starts = _on_torus(pieces, runs or RUNS, watch)
     if watch.stopped:
-        return _solution(grid, pieces, starts)
+        return _solution(grid, pieces, starts, on_torus=True)
     searches = [
         Settling(start, pieces, child, effort) for start, child in zip(starts, rng.spawn(len(starts)), strict=True)
     ]
@@ -84,7 +84,7 @@ def solve_states(
             expected=partial(_energy, grid, pieces, best),
             states=partial(np.copy, best.state),
         )
-    return _solution(grid, pieces, [search.end() for search in searches])
+    return _solution(grid, pieces, [search.end() for search in searches], on_torus=pieces.complete)
 
 
 def _energy(grid: Grid, pieces: Pieces, found: Standing) -> float:
@@ -92,11 +92,13 @@ def _energy(grid: Grid, pieces: Pieces, found: Standing) -> float:
     return float(grid.energy(torch.from_numpy(local.order), local.evidence))
 
 
-def _solution(grid: Grid, pieces: Pieces, ends: list[Standing]) -> Solution:
+def _solution(grid: Grid, pieces: Pieces, ends: list[Standing], on_torus: bool) -> Solution:
+    """The best of the ends, judged; opened before if it may be shifted ``on_torus``."""
     best = max(ends, key=lambda end: end.score)
-    if pieces.complete:
-        best = _opened(best, pieces)
     local = pieces.local(best.order, best.state)
+    if on_torus:
+        local = local.opened()
+        best = Standing.of(local.tile[local.order], best.state, pieces)
     energy = float(grid.energy(torch.from_numpy(local.order), local.evidence))
     near, sure = judge_grid(grid, local.evidence, torch.from_numpy(local.order), None)
     used = torch.from_numpy(local.tile >= 0)
@@ -140,7 +142,8 @@ def polish_states(
 
 
 def _on_torus(pieces: Pieces, runs: int, watch: Watch) -> list[Standing]:
-    """One crystal from each of the surest tiles in each of its states that matter; the best ``runs`` of them, opened."""
+    """One crystal from each of the surest tiles in each of its states that matter; the best ``runs`` of them, opened, or if it was
+    stopped only the best one, as it is."""
     h, w = pieces.shape
     centre = (h // 2) * w + w // 2
     seeds = np.argsort(-pieces.strength(), kind="stable")[np.arange(runs) % pieces.tiles]
@@ -169,8 +172,8 @@ def _on_torus(pieces: Pieces, runs: int, watch: Watch) -> list[Standing]:
             states=lambda: crystals[0].likeliest(),
         )
     found = [_decoded(crystal, pieces) for crystal in crystals]
-    if watch.stopped:  # in a hurry only the best is looked at further
-        found = [max(found, key=lambda standing: standing.score)]
+    if watch.stopped:
+        return [max(found, key=lambda standing: standing.score)]
     return sorted((_opened(one, pieces) for one in found), key=lambda standing: -standing.score)[:runs]
 
 
@@ -188,8 +191,8 @@ def _decoded(crystal: Lists, pieces: Pieces) -> Standing:
 
 def _opened(found: Standing, pieces: Pieces) -> Standing:
     """Shifted on the torus so that the weakest lines are the border."""
-    local = pieces.local(found.order, found.state)
-    return Standing.of(local.tile[local.evidence.frame.opened(local.order)], found.state, pieces)
+    local = pieces.local(found.order, found.state).opened()
+    return Standing.of(local.tile[local.order], found.state, pieces)
 
 
 class Settling:
