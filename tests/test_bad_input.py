@@ -26,7 +26,9 @@ from unshuffle.recipes.sorting import Sorting
 
 NAN, INF = float("nan"), float("inf")
 GOOD = torch.linspace(-1, 1, 16).sin().reshape(4, 4)
-P = us.sinkhorn(GOOD)
+P = 0.1 + 0.6 * torch.eye(
+    4
+)  # not sinkhorn(GOOD): every process of a test run reads this file, and would compile the kernels for it
 COST = GOOD.abs()
 
 

@@ -7,12 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from unshuffle import compute
+from unshuffle.compute import turns
 from unshuffle.compute.jit import have_numba, njit
 
 pytestmark = pytest.mark.skipif(not have_numba, reason="nothing is compiled")
@@ -79,6 +81,61 @@ def test_compiled_code_follows_the_files_that_it_imports_and_moves_with_them(tmp
     assert answer(tmp_path / "here") == (30, 0)
     assert answer(tmp_path / "here") == (30, 1)
     assert len(list(rooms.glob("__pycache__/kernel*.nbc"))) == 1  # what is out of date is overwritten
+
+
+COMPILES = """import sys, time
+from pathlib import Path
+import numba.core.event as event
+from rooms.kernel import kernel
+class Slow(event.Listener):
+    def on_start(self, _):
+        print("compiling", flush=True)
+        while not Path(sys.argv[1]).exists():
+            time.sleep(0.05)
+        time.sleep(1.0)
+    def on_end(self, _):
+        pass
+event.register("numba:compile", Slow())
+kernel(1)
+"""
+LOADS = "import sys; from pathlib import Path; from rooms.kernel import kernel; Path(sys.argv[1]).touch(); kernel(1); print(len(kernel.stats.cache_hits))"
+
+
+def test_what_another_process_compiles_is_waited_for_and_loaded(tmp_path):
+    (tmp_path / "rooms").mkdir()
+    (tmp_path / "rooms" / "__init__.py").touch()
+    (tmp_path / "rooms" / "kernel.py").write_text(
+        "from unshuffle.compute.jit import njit\n@njit\ndef kernel(x):\n    return x + 1\n"
+    )
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    clean = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"} | {"PYTHONPATH": path}
+    wanted = str(tmp_path / "wanted")
+    with subprocess.Popen([sys.executable, "-c", COMPILES, wanted], env=clean, stdout=subprocess.PIPE) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == b"compiling\n"
+        second = subprocess.run([sys.executable, "-c", LOADS, wanted], env=clean, capture_output=True, text=True)
+    assert first.returncode == 0
+    assert second.stdout == "1\n", second.stderr
+
+
+HOLDS = "import sys; from unshuffle.compute.turns import turn\nwith turn(sys.argv[1], 'kernel'):\n    print(flush=True); sys.stdin.read()"
+
+
+def test_nobody_waits_for_ever_for_a_process_that_was_stopped(tmp_path, monkeypatch):
+    pytest.importorskip("fcntl")
+    monkeypatch.setattr(turns, "PATIENCE", 0.2)
+    run = [sys.executable, "-c", HOLDS, str(tmp_path)]
+    with subprocess.Popen(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        looks = []
+        monkeypatch.setattr(
+            turns.time, "sleep", lambda seconds, real=time.sleep: looks.append(seconds) or real(seconds)
+        )
+        with turns.turn(str(tmp_path), "another kernel"):
+            assert not looks
+        with turns.turn(str(tmp_path), "kernel"):
+            assert looks
 
 
 def test_a_type_of_an_argument_that_is_called_otherwise_now(tmp_path):

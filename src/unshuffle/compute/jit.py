@@ -16,6 +16,7 @@ from typing import Any
 
 from ..watch import in_vain
 from .stamps import stamp
+from .turns import turn
 
 # no nnan and no ninf: NaN and -inf must survive to be reported and to forbid entries
 FASTMATH = {"reassoc", "contract", "nsz", "arcp", "afn"}
@@ -56,7 +57,19 @@ def njit(function: Callable[..., Any] | None = None, *, fastmath: bool | set[str
     stored = kernel._cache._cache_file
     stored._source_stamp = (stamp(function.__code__.co_filename), sorted(options["fastmath"] or ()))
     stored._load_index = _or_nothing(stored._load_index)
+    kernel.compile = _in_turn(kernel.compile, stored._cache_path, stored._index_name)
     return _ours(kernel)
+
+
+def _in_turn(compile_: Callable[..., Any], folder: str, name: str) -> Callable[..., Any]:
+    """Or loading, if another process has compiled it meanwhile; also, two that store it at once would lose one of both."""
+    from numba.core.compiler_lock import global_compiler_lock
+
+    def call(signature: Any) -> Any:
+        with global_compiler_lock, turn(folder, name):  # threads of one process first: a turn is of the process
+            return compile_(signature)
+
+    return call
 
 
 def _ours(kernel: Any) -> Any:
