@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from unshuffle.cli.common import build
+from unshuffle.cli.common import Clock, build
+from unshuffle.cli.hic import lines
 from unshuffle.errors import BadInput
 from unshuffle.readers.contacts import read_contacts
 from unshuffle.solve.path.lags import joint_gaps, lag_energy
@@ -168,3 +171,10 @@ def test_what_is_refused(tmp_path, make, words) -> None:
     assert result.exit_code == 2
     assert words in result.output
     assert not (tmp_path / "out").exists()
+
+
+def test_of_many_groups_the_largest_are_told(tmp_path) -> None:
+    found: Any = SimpleNamespace(groups=[[0] * k for k in range(1, 101)], joins=[[1.0]], left_out=[])
+    told = lines({"order": list(range(5050)), "status": "finished"}, found, Clock(), tmp_path)[0]
+    assert told.startswith("5050 bins in 100 groups of 100, 99, 98, ")
+    assert "71 and fewer, in" in told

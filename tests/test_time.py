@@ -26,8 +26,9 @@ from unshuffle.cli.bench import busy
 from unshuffle.cli.doubts import wanted
 from unshuffle.cli.labels import name_points
 from unshuffle.compute import compiling
-from unshuffle.compute.jit import _beside, have_numba, still_compiling
+from unshuffle.compute.jit import _beside, have_numba, in_time, njit, still_compiling
 from unshuffle.solve.cycle.quick import quick_tours
+from unshuffle.solve.grid import solver as grid_solver
 from unshuffle.watch import Step, Watch
 
 
@@ -312,6 +313,37 @@ def test_what_ctrl_c_breaks_off_is_compiling_only_if_something_is_compiled():
         "Interrupted while compiling",
         "Interrupted.",
     ]
+
+
+@pytest.mark.skipif(not have_numba, reason="nothing compiles")
+def test_after_ctrl_c_nothing_is_compiled_that_can_be_done_without(tmp_path, monkeypatch):
+    (tmp_path / "of_a_kernel.py").write_text("def double(x):\n    return 2 * x\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    from of_a_kernel import double  # pyright: ignore[reportMissingImports]
+
+    kernel = njit(double)
+    with Watch() as watch:
+        assert in_time(kernel)
+        watch(stage="anneal")
+        signal.raise_signal(signal.SIGINT)
+        assert not in_time(kernel)
+        assert kernel(2.0) == 4.0
+        assert in_time(kernel)
+        assert in_time(njit(double))  # from the disk
+
+
+@pytest.mark.skipif(not have_numba, reason="nothing compiles")
+def test_a_puzzle_that_is_stopped_is_judged_by_the_kernels_that_there_are(monkeypatch):
+    """What a first call has not compiled yet takes ten seconds: tile after tile, and how sure each is."""
+    for name in ("regrow_by_segments", "grow"):
+        monkeypatch.setattr(grid_solver, name, lambda *_: pytest.fail("compiled"))
+    monkeypatch.setattr(grid_solver, "in_time", lambda kernel: False)
+    right, below = torch.rand(2, 320, 320, generator=torch.Generator().manual_seed(0))
+    found = us.solve(us.Grid(16, 20), cost=(right, below), callback=lambda step: step.stage != "anneal")
+    assert found.status == "interrupted"
+    assert sorted(found.order.tolist()) == list(range(320))
+    assert found.soft.shape == (320, 320)
+    assert ((found.confidence >= 0) & (found.confidence <= 1)).all()
 
 
 INTERRUPTED = """

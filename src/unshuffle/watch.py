@@ -170,7 +170,11 @@ class Watch:
                 told()
 
 
+def interrupted() -> bool:
+    """Whether Ctrl-C came and what was found is being looked at for the last time."""
+    return any(watch.status == "interrupted" for watch in Watch.entered)
+
+
 def in_vain() -> bool:
     """Whether Ctrl-C came before the first step of anything, so that there is nothing to wait for."""
-    entered = Watch.entered
-    return any(watch.status == "interrupted" for watch in entered) and not any(watch.begun for watch in entered)
+    return interrupted() and not any(watch.begun for watch in Watch.entered)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..tasks.hic import Scaffolds
 
 DOUBTFUL = 0.9  # joins below are said to be looked at
+FEW = 30  # groups of which the sizes are told
 GAP = 100  # base pairs between contigs of an AGP file where nobody knows: the length that the format gives to "U"
 
 
@@ -141,9 +142,10 @@ def agp(found: Scaffolds) -> str:
 def lines(result: dict[str, Any], found: Scaffolds, clock: Clock, out: Path) -> list[str]:
     count, joins = len(found.groups), [c for some in found.joins for c in some]
     doubtful = sum(c < DOUBTFUL for c in joins)
+    sizes = sorted((len(group) for group in found.groups), reverse=True) if count > FEW else map(len, found.groups)
+    named = ", ".join(str(size) for size in list(sizes)[:FEW]) + " and fewer" * (count > FEW)
     told = [
-        f"{len(result['order'])} bins in {count} group{'s' * (count > 1)} of {', '.join(str(len(g)) for g in found.groups)}, "
-        f"in {clock.words()}.",
+        f"{len(result['order'])} bins in {count} group{'s' * (count > 1)} of {named}, in {clock.words()}.",
         f"{doubtful} of {len(joins)} joins are doubtful (confidence below {DOUBTFUL}).",
     ]
     if len(found.left_out):

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from concurrent.futures import wait as waited
 from typing import Any
 
-from ..watch import in_vain
+from ..watch import in_vain, interrupted
 from .stamps import stamp
 from .turns import turn
 
@@ -124,6 +124,15 @@ def _beside(compile_: Callable[..., Any]) -> Callable[..., Any]:
         return answer.result()
 
     return call
+
+
+def in_time(kernel: Any) -> bool:
+    """Whether a kernel that can be done without is to be called: not if somebody has pressed Ctrl-C and would have to wait for seconds
+    until it is compiled, which it is if neither this process nor one before has called it."""
+    if not (have_numba and interrupted()) or kernel.overloads:
+        return True
+    stored = getattr(kernel._cache, "_cache_file", None)
+    return stored is not None and bool(stored._load_index())
 
 
 def overload(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -14,7 +14,7 @@ from ..compute.transforms import operator
 from ..errors import BadInput, dense, shown, whole
 from ..shapes import Mask, Order, SoftPermutation
 from .blend import blend
-from .kendall import tau_kernel
+from .kendall import tau_b
 from .precision import in_full_precision, widened
 
 EPS = 1e-8  # the paper's clamp inside the entropy
@@ -139,7 +139,11 @@ def _tau(a: Tensor, b: Tensor) -> Tensor:
         return torch.stack([kendall_tau(x[here], y[here]) for x, y, here in lists]).reshape(batch)
     x, y = (_dense_ranks(t.reshape(-1, n)) for t in (a, b))
     tau = np.empty(x.shape[0])
-    in_chunks(lambda low, high: tau_kernel(x, y, tau, low, high), x.shape[0], 50.0 * x.size)
+
+    def some(low: int, high: int) -> None:
+        tau[low:high] = tau_b(x[low:high], y[low:high])
+
+    in_chunks(some, x.shape[0], 50.0 * x.size)
     return torch.from_numpy(tau).reshape(batch).to(a.device)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...compute.jit import have_numba
+from ...compute.jit import have_numba, in_time
 from ...compute.threads import in_chunks
 from ...operators.assignment import assign
 from ...operators.permutation import to_matrix
@@ -27,7 +27,7 @@ from ..solution import Polished, Solution
 from .affinity import Affinities
 from .cooling import Cooling
 from .crystal import Lists, Room
-from .dense import FORBIDDEN, Board, Crystal, grow
+from .dense import FORBIDDEN, Board, Crystal, anneal, grow
 from .evidence import Evidence
 from .expected import energy_of_lists, expected_energy
 from .listed import ListedEvidence
@@ -120,8 +120,11 @@ def judge_grid(
     """The soft permutation around an order, and how sure the place of each tile in it is."""
     if evidence.alike:
         return to_matrix(order, torch.float32), torch.ones(layout.n)
-    judge = confidence_in_lists if evidence.belief.listed else place_confidence
+    listed = evidence.belief.listed
+    judge = confidence_in_lists if listed or not in_time(anneal) else place_confidence
     soft, confidence = judge(order.numpy(), evidence.belief, cooling)
+    if isinstance(soft, Tensor) and not listed:
+        soft = soft.to_dense()
     if allowed is None:
         confidence *= evidence.frame.certainty(order.numpy())
     return torch.as_tensor(soft), torch.from_numpy(confidence)
@@ -238,6 +241,8 @@ def _from_scores(puzzle: Puzzle, init: Tensor) -> np.ndarray:
 def at_once(puzzle: Puzzle) -> list[np.ndarray]:
     """What a stopped annealing is measured by: tile after tile where it fits best, from the surest one on or from those that a
     mask holds; none if it leads nowhere."""
+    if not in_time(regrow_by_segments):
+        return []
     belief, mask, n = puzzle.belief, puzzle.allowed, puzzle.layout.n
     order, label = np.arange(n), np.arange(1, n + 1)
     if mask.size:

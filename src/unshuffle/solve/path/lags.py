@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from ...compute.jit import njit
+from ...compute.jit import in_time, njit
 from ..local_search import always
 
 NEAR = 10
@@ -268,10 +268,13 @@ def joint_gaps(
 ) -> Float[np.ndarray, "n-1"]:
     """Per link of the order, what the cheapest move costs that breaks it; infinite inside of pieces.
 
-    Negative if the order can still be improved. Near 0 the link is one of several that are equally good.
+    Negative if the order can still be improved. Near 0 the link is one of several that are equally good; all are 0 if there was no
+    time to look.
     """
     n = len(order)
     gaps = np.full(n + 1, np.inf)
+    if n > 2 and not in_time(_gaps):
+        return np.zeros(n - 1)
     if n > 2:
         problem = _problem(cost, weights, near, None)
         joints = np.ones(n + 1, np.bool_) if cuts is None else cuts.copy()
