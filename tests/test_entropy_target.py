@@ -176,3 +176,90 @@ def test_sorting_is_learned_at_any_scale_of_the_scores(scale):
     items = 10 + torch.rand(50, n, 1)
     order = us.assign(network(items.mT).mT.detach())
     assert float(us.metrics.order_tau(order, items[..., 0].argsort(-1)).mean()) > 0.99
+
+
+def uneven(count=6, n=24):
+    """Matrices of which some, and in each some rows, are far more certain than others."""
+    certain = torch.linspace(0.2, 3.0, n)
+    return torch.randn(count, n, n) * certain[:, None] * torch.linspace(0.3, 3.0, count)[:, None, None]
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_rows_and_columns_that_follow_by_themselves_are_all_as_open(masked):
+    scores = uneven()
+    allowed = (torch.rand(24, 24) < 0.6) | torch.eye(24, dtype=torch.bool) if masked else None
+    plain = us.sinkhorn(scores, 10, allowed)
+    field = us.EachRow(steps=30, most=20.0)(scores, 10, allowed)
+    even = us.sinkhorn(field * scores, 10, allowed)
+    for side in (-1, -2):
+        before, after = us.entropy(plain, side, allowed), us.entropy(even, side, allowed)
+        assert after.std() < 0.2 * before.std()
+    mean = us.entropy(plain, -1, allowed).mean()
+    assert us.entropy(even, -1, allowed).mean().item() == pytest.approx(mean.item(), abs=0.03)
+    few = us.EachRow()(scores, 10, allowed)
+    assert (
+        us.entropy(us.sinkhorn(few * scores, 10, allowed), -1, allowed).std()
+        < 0.7 * us.entropy(plain, -1, allowed).std()
+    )
+
+
+def test_matrices_that_follow_by_themselves_are_all_as_open():
+    scores = uneven()
+    field = us.EachMatrix(steps=20)(scores, 10)
+    assert torch.equal(field, field[..., :1, :1].expand_as(field))
+    before = us.entropy(us.sinkhorn(scores, 10), -1).mean(-1).std()
+    after = us.entropy(us.sinkhorn(field * scores, 10), -1).mean(-1)
+    assert after.std() < 0.1 * before
+    one = us.EachRow(matched=True)(scores, 10)
+    assert one.flatten() == pytest.approx(us.EachRow()(scores, 10).mean((-2, -1)))
+
+
+@pytest.mark.parametrize("each", [us.EachRow(), us.EachMatrix(), us.EachRow(matched=True)])
+def test_a_layer_takes_who_follows(each):
+    scores = uneven().requires_grad_()
+    relax = us.GumbelSinkhorn(us.EntropyTarget(0.5, 0.5, epochs=1, each=each), noise=0.0)
+    for _ in range(30):
+        P = relax(scores)
+    a, last = relax.sharpness(scores, 0.5, 10), scores.detach()
+    assert torch.allclose(relax.eval()(scores), us.sinkhorn(each(a * last, 10) * a * last, 10), atol=1e-6)
+    (slope,) = torch.autograd.grad((P * torch.randn_like(P)).sum(), scores)
+    assert slope.isfinite().all()
+    assert slope.abs().max() > 0
+    assert copy.deepcopy(relax) == relax
+    with pytest.raises(us.BadInput, match="every item has a place"):
+        relax(torch.randn(3, 4))
+
+
+def test_the_gradient_of_a_learned_target_is_that_of_the_next_step():
+    """Finite differences: with a lower target the next a is sharper, by eta times the difference."""
+    scores, weights = torch.randn(2, 16, 16), torch.randn(2, 16, 16)
+    relax = us.GumbelSinkhorn(us.LearnedTarget(0.6), noise=0.0)
+    relax.sharpness.log_a.fill_(0.5)
+    (relax(scores) * weights).sum().backward()
+
+    def loss(raw: float) -> float:
+        target, here = (us.OpenPlaces().entropy(torch.sigmoid(torch.tensor(x)), scores) for x in (raw, math.log(1.5)))
+        return float((us.sinkhorn(torch.exp(0.5 - RATE * (target - here)) * scores) * weights).sum())
+
+    step = 0.05
+    numeric = (loss(math.log(1.5) + step) - loss(math.log(1.5) - step)) / (2 * step)
+    assert float(relax.schedule.raw.grad) == pytest.approx(numeric, rel=0.02)
+
+
+def test_a_learned_target_finds_how_sure_the_scores_deserve_to_be():
+    """Scores that know the order well are worth being sharp on; where they know nothing, rows had better stay open."""
+    found = {}
+    for name, noise in (("knows", 0.1), ("knows nothing", 50.0)):
+        torch.manual_seed(0)
+        relax = us.GumbelSinkhorn(us.LearnedTarget(0.72))
+        adam = torch.optim.Adam(relax.parameters(), 0.05)
+        for _ in range(80):
+            items = torch.rand(8, 12, 1)
+            scores = -(items - torch.linspace(0, 1, 12)).square() * 12 + noise * torch.randn(8, 12, 12)
+            target = items.sort(-2).values
+            loss = (us.reorder(relax(scores), items) - target).square().mean()
+            adam.zero_grad()
+            loss.backward()
+            adam.step()
+        found[name] = relax.schedule()
+    assert found["knows"] < 0.72 < found["knows nothing"]

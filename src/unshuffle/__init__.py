@@ -41,7 +41,10 @@ _HOME = {
     "LinearInTau": "temperature.schedules",
     "Exponential": "temperature.schedules",
     "EntropyTarget": "temperature.entropy",
+    "LearnedTarget": "temperature.entropy",
     "OpenPlaces": "temperature.entropy",
+    "EachMatrix": "temperature.parts",
+    "EachRow": "temperature.parts",
     "LocalTemperature": "temperature.local",
     "ExcessEntropy": "temperature.signals",
     "DegreeViolation": "temperature.signals",
@@ -126,6 +129,7 @@ if TYPE_CHECKING:
     from .structure.layouts import Path as Path
     from .tasks.estimator import Seriator as Seriator
     from .temperature.entropy import EntropyTarget as EntropyTarget
+    from .temperature.entropy import LearnedTarget as LearnedTarget
     from .temperature.entropy import OpenPlaces as OpenPlaces
     from .temperature.learned import LearnedTemperature as LearnedTemperature
     from .temperature.local import LocalTemperature as LocalTemperature
@@ -133,6 +137,8 @@ if TYPE_CHECKING:
     from .temperature.local import MeanBeta as MeanBeta
     from .temperature.local import MeanTau as MeanTau
     from .temperature.local import Product as Product
+    from .temperature.parts import EachMatrix as EachMatrix
+    from .temperature.parts import EachRow as EachRow
     from .temperature.schedules import Anneal as Anneal
     from .temperature.schedules import Constant as Constant
     from .temperature.schedules import Exponential as Exponential

@@ -20,6 +20,7 @@ from ..relaxations.straight_through import StraightThrough
 from ..structure.losses import monotone, monotone_at_all_scales
 from ..temperature.entropy import EntropyTarget, OpenPlaces
 from ..temperature.local import LocalTemperature, MatchedScalar, MeanBeta, MeanTau, Product
+from ..temperature.parts import EachMatrix, EachRow
 from ..temperature.schedules import Anneal, Constant, Exponential, LinearInBeta, LinearInTau
 from ..temperature.signals import ByBound, ByMaximum, DegreeViolation, ExcessEntropy
 from .draws import DrawnAnew, DrawnOnce
@@ -36,6 +37,8 @@ RELAXATIONS = (GumbelSinkhorn, Sinkhorn, ColumnSoftmax, NeuralSort, SoftSort, OT
 TEMPERATURES = (
     Anneal,
     Constant,
+    EachMatrix,
+    EachRow,
     EntropyTarget,
     Exponential,
     LinearInBeta,

@@ -12,12 +12,12 @@ from ..compute.transforms import in_transform
 from ..errors import BadInput, function, number, whole
 from ..operators.assignment import assign, masked
 from ..operators.gumbel import soft_square
-from ..operators.partial import LeftOut, Padded, Reject
+from ..operators.partial import NOBODY, LeftOut, Padded, Reject
 from ..operators.permutation import square
 from ..operators.precision import widened
 from ..operators.sinkhorn import with_left_out
 from ..shapes import Scores
-from ..temperature.entropy import QUIET, STEADY, EntropyTarget, Sharpness
+from ..temperature.entropy import QUIET, STEADY, TARGETS, Sharpness, ahead
 from ..temperature.local import Controller
 from ..temperature.report import FieldReport, diagnose
 from ..temperature.schedules import UNIT, Schedule
@@ -64,13 +64,13 @@ class GumbelSinkhorn(Scheduled):
         if self.noise is None:
             self.__dict__["noise"] = self.usual["noise"]
         number("noise", self.noise, least=0)
-        if isinstance(self.schedule, EntropyTarget):
+        if isinstance(self.schedule, TARGETS):
             self.sharpness = Sharpness()
 
     @property
     def usual(self) -> dict[str, float]:
         """Defaults that depend on other settings."""
-        return {"noise": QUIET if isinstance(self.schedule, EntropyTarget) else 1.0}
+        return {"noise": QUIET if isinstance(self.schedule, TARGETS) else 1.0}
 
     @property
     def left_out(self) -> LeftOut:
@@ -91,10 +91,16 @@ class GumbelSinkhorn(Scheduled):
 
     def _square(self, scores: Scores, allowed: MaskOrNone, draw: Draw) -> tuple[Tensor, Padded | None]:
         noise = (self.noise or 0.0) if self.training else 0.0
-        if not isinstance(self.schedule, EntropyTarget):
+        if not isinstance(self.schedule, TARGETS):
             return self._soft(scores, draw.beta, noise, self.left_out, allowed, draw)
         target = self.schedule.entropy(draw.beta, scores, allowed)
-        a = self.sharpness(scores, target, self.iterations, allowed, self.left_out)
+        a = ahead(self.sharpness(scores, target, self.iterations, allowed, self.left_out), target)
+        if self.schedule.each is not None:
+            if self.left_out != NOBODY or scores.shape[-2] != scores.shape[-1]:
+                raise BadInput(
+                    "each is for matrices in which every item has a place: without reject, keep or empty positions."
+                )
+            a = a * self.schedule.each(a.detach() * scores.detach(), self.iterations, allowed)
         # sigma (S a / sigma + g) is a S + sigma g
         scale, beta, noise = (a / noise, noise, 1.0) if noise else (a, 1.0, 0.0)
         soft = self._soft(scores * scale, beta, noise, self.left_out.times(scale), allowed, draw)
@@ -131,7 +137,7 @@ class GumbelSinkhorn(Scheduled):
         """The realised temperature field and entropies at these scores; one Sinkhorn, meant for once an epoch."""
         epoch = self.epoch if epoch is None else epoch
         beta, given = self.schedule(epoch), widened(scores.detach())
-        if isinstance(self.schedule, EntropyTarget):
+        if isinstance(self.schedule, TARGETS):
             target = self.schedule.entropy(beta, given, allowed)
             beta = float(self.sharpness.at(given, target, self.iterations, allowed, self.left_out))
         with torch.no_grad():

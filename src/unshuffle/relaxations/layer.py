@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ..errors import BadInput, function, number, shown
 from ..operators.precision import in_full_precision
-from ..temperature.entropy import EntropyTarget
+from ..temperature.entropy import TARGETS
 from ..temperature.schedules import UNIT, Schedule
 from .protocol import MaskOrNone, Number, Share, SoftPermutations
 
@@ -77,7 +77,7 @@ class Scheduled(Layer):
 
     def __post_init__(self) -> None:
         function("The schedule (beta by epoch)", self.schedule, self.example)
-        if isinstance(self.schedule, EntropyTarget) and not self.takes_entropy:
+        if isinstance(self.schedule, TARGETS) and not self.takes_entropy:
             raise BadInput(
                 f"{type(self).__name__} has no entropy to aim at: give it a schedule of beta, {self.example}."
             )

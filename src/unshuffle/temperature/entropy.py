@@ -26,6 +26,7 @@ from ..operators.partial import NOBODY, LeftOut
 from ..operators.permutation import entropy, rectangle
 from ..operators.sinkhorn import with_left_out
 from ..shapes import Scores
+from .parts import Parts
 from .schedules import LinearInBeta, Number, share_of
 from .signals import Allowed
 
@@ -44,7 +45,8 @@ class EntropyTarget:
     """Mean row entropy, from `start` to `end` in `epochs` epochs, counted from 0; constant afterwards. 1 is uniform, 0 decided.
 
     A Sinkhorn relaxation takes it in place of a schedule of beta; its noise is then in units of logits. With `hold` rows are kept
-    there from both sides; without, they are only led down to it, and a network that decides more by itself is let.
+    there from both sides; without, they are only led down to it, and a network that decides more by itself is let. `each` says
+    who follows it by itself, `EachMatrix()` or `EachRow()`; without, it is the mean of the batch.
     """
 
     start: Number = 0.9
@@ -52,6 +54,7 @@ class EntropyTarget:
     epochs: int = 100
     shape: Callable[[Number, Number, Number], Number] = LinearInBeta()
     hold: bool = True
+    each: Parts | None = None
 
     def __post_init__(self) -> None:
         for name, value in (("first", self.start), ("last", self.end)):
@@ -59,6 +62,8 @@ class EntropyTarget:
                 raise BadInput(f"The {name} entropy is a share of the largest possible, at most 1, not {value}.")
         whole("The number of epochs to anneal in", self.epochs, 1)
         function("The shape", self.shape, "us.LinearInBeta()")
+        if self.each is not None:
+            function("each", self.each, "us.EachRow()")
 
     def __call__(self, epoch: Number = 0) -> Number:
         return self.shape(self.start, self.end, share_of(epoch, self.epochs))
@@ -79,6 +84,33 @@ class OpenPlaces(EntropyTarget):
         most = _places(scores, allowed).clamp_min(2.0).log()
         return (1 + torch.as_tensor(now).to(most).log() / most).clamp_min(0.0)
 
+
+class LearnedTarget(nn.Module):
+    r"""A target that is learned: the share of its places between which a row wavers, a parameter behind a sigmoid.
+
+    The gradient is that of one step of the lead ahead: of the next a, $\partial \log a / \partial H^* = -\eta$. Give the parameters of the
+    layer to an optimiser of their own and let it step on a loss of held-out data: on what the network was trained on, sharper is better.
+    """
+
+    hold, each = True, None
+
+    def __init__(self, start: float = 0.72) -> None:
+        super().__init__()
+        number("The share of open places to start with", start, above=0, below=1)
+        self.raw = nn.Parameter(torch.tensor(math.log(start / (1 - start))))
+
+    def forward(self, epoch: Number = 0) -> float:
+        return float(torch.sigmoid(self.raw.detach()))
+
+    def entropy(self, now: Number | Tensor, scores: Scores, allowed: Allowed | None = None) -> Tensor:
+        """Whatever is scheduled for now: the target as it has been learned."""
+        return STEADY.entropy(torch.sigmoid(self.raw), scores, allowed)
+
+    def extra_repr(self) -> str:
+        return f"{self():.4f}"
+
+
+TARGETS = (EntropyTarget, LearnedTarget)  # what stands in place of a schedule of beta
 
 # The lead is slow, so this anneals too, and needs no epochs. Chosen on sorting and faces together, on seeds and pictures that no
 # table reports: a target that falls is better for faces and worse for long lists, a share of the entropy is too sharp for those.
@@ -155,6 +187,13 @@ class Sharpness(nn.Module):
         if bool(self.log_a.isnan()):
             return sharpness(scores, target, iterations, allowed, left_out)
         return self.log_a.exp().to(scores.dtype)
+
+
+def ahead(a: Float[Tensor, ""], target: Number | Tensor) -> Float[Tensor, ""]:
+    """a, with the gradient that the next step of the lead has for a target that is learned."""
+    if not isinstance(target, Tensor) or not target.requires_grad:
+        return a
+    return a * (RATE * (target.detach() - target)).exp().to(a)
 
 
 def _in_vmap(scores: Tensor) -> bool:
