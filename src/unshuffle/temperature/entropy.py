@@ -169,7 +169,13 @@ class Sharpness(nn.Module):
         self.log_a.copy_(log_a + RATE * (excess if hold else excess.clamp_min(0.0)))
 
     def _log_a(self, few: Scores, allowed: Allowed | None) -> Tensor:
+        if self._stands():
+            return self.log_a
         return torch.where(self.log_a.isnan(), undecided(few, allowed).to(self.log_a), self.log_a)
+
+    def _stands(self) -> bool:
+        """Whether training has begun, where that can be known without waiting for a GPU or inside a graph."""
+        return not torch.compiler.is_compiling() and self.log_a.is_cpu and not math.isnan(self.log_a.item())
 
     @torch.no_grad()
     def at(
