@@ -17,6 +17,31 @@ def _if_there(milliseconds: float | None) -> str:
     return "-" if milliseconds is None else f"{milliseconds:.1f}"
 
 
+def steps(found: list[dict]) -> str:
+    rows = [
+        (
+            f"{r['batch']} x {r['n']}",
+            f"{r['ours']:.1f}",
+            f"{r['plain']:.0f}",
+            f"{r['ratio']:.1f}",
+            f"{100 * r['overhead']:.0f} %",
+            "-" if r.get("lead") is None else f"{100 * r['lead']:.0f} %",
+            _if_there(r.get("rest")),
+        )
+        for r in found
+    ]
+    head = (
+        "batch x n",
+        "ours",
+        "plain way",
+        "times faster",
+        "controller adds",
+        "entropy target adds",
+        "without Sinkhorn",
+    )
+    return table(head, rows)
+
+
 def tables(bench: dict, solve: dict) -> dict[str, str]:
     """Marker of the page -> Markdown."""
     speed = [
@@ -24,17 +49,6 @@ def tables(bench: dict, solve: dict) -> dict[str, str]:
          _if_there(r["pygmtools"]), f"{r['ratio']:.1f}")
         for r in bench["speed"]
     ]  # fmt: skip
-    step = [
-        (
-            f"{r['batch']} x {r['n']}",
-            f"{r['ours']:.1f}",
-            f"{r['plain']:.0f}",
-            f"{r['ratio']:.1f}",
-            f"{100 * r['overhead']:.0f} %",
-            _if_there(r.get("rest")),
-        )
-        for r in bench["step"]
-    ]
     scores = [
         (
             f"{r['batch']} x {r['n']}, {r['iterations']}",
@@ -48,17 +62,6 @@ def tables(bench: dict, solve: dict) -> dict[str, str]:
             f"{100 * r['share_of_roofline']:.0f} %",
         )
         for r in bench["scores"]
-    ]
-    middle = [
-        (
-            f"{r['batch']} x {r['n']}",
-            f"{r['ours']:.1f}",
-            f"{r['plain']:.0f}",
-            f"{r['ratio']:.1f}",
-            f"{100 * r['overhead']:.0f} %",
-            _if_there(r.get("rest")),
-        )
-        for r in bench["middle"]
     ]
     tour = [
         (
@@ -91,7 +94,7 @@ def tables(bench: dict, solve: dict) -> dict[str, str]:
     return {
         "machine": ", ".join(f"{key} {value}" for key, value in bench["machine"].items()),
         "speed": table(("batch x n, T", "ours", "plain loop", "POT", "pygmtools", "times faster than the loop"), speed),
-        "step": table(("batch x n", "ours", "plain way", "times faster", "controller adds", "without Sinkhorn"), step),
+        "step": steps(bench["step"]),
         "scores": table(
             (
                 "batch x n, T",
@@ -106,9 +109,7 @@ def tables(bench: dict, solve: dict) -> dict[str, str]:
             ),
             scores,
         ),
-        "middle": table(
-            ("batch x n", "ours", "plain way", "times faster", "controller adds", "without Sinkhorn"), middle
-        ),
+        "middle": steps(bench["middle"]),
         "tour": table(("batch x n", "ours", "of it loss and backward", "plain way", "times faster"), tour),
         "memory": table(("T", "ours", "of it the 2T vectors", "plain loop"), memory),
         "growth": table(("batch x n", "ms", "ns per entry and iteration"), growth),

@@ -31,7 +31,8 @@ TOUR_BATCH = 16  # of the paper's 128: the plain way needs 100 matrices of memor
 
 @dataclass(frozen=True)
 class StepTime:
-    """Milliseconds of a step: ours, the plain way, ours without adaptation, and what is left of ours without Sinkhorn; and peak memory."""
+    """Milliseconds of a step: ours, the plain way, ours without adaptation, what is left of ours without Sinkhorn, and ours with
+    an entropy target; and peak memory."""
 
     batch: int
     n: int
@@ -39,6 +40,7 @@ class StepTime:
     plain: float
     ours_global: float
     rest: float | None = None  # network, loss and optimiser: what no kernel can be faster than
+    entropy: float | None = None
     ours_peak: float | None = None  # megabytes that the process grows by in a step
     plain_peak: float | None = None
 
@@ -50,6 +52,11 @@ class StepTime:
     def overhead(self) -> float:
         """What the temperature controller adds to a step."""
         return self.ours / self.ours_global - 1
+
+    @property
+    def lead(self) -> float | None:
+        """What an entropy target adds to a step."""
+        return None if self.entropy is None else self.entropy / self.ours_global - 1
 
 
 def measure(batch: int, n: int, seconds: float = 2.0) -> StepTime:
@@ -111,6 +118,7 @@ def losses() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:
         "plain": plain_loss,
         "ours_global": our_loss(GumbelSinkhorn(Constant(BETA))),
         "rest": loss_of_given(),
+        "entropy": our_loss(GumbelSinkhorn()),
     }
 
 
