@@ -263,3 +263,16 @@ def test_a_learned_target_finds_how_sure_the_scores_deserve_to_be():
             adam.step()
         found[name] = relax.schedule()
     assert found["knows"] < 0.72 < found["knows nothing"]
+
+
+@pytest.mark.parametrize("schedule", [us.OpenPlaces(each=us.EachRow(matched=True)), us.LearnedTarget(0.4)])
+def test_recipes_with_it_are_written_down_and_read_back(schedule):
+    from dataclasses import replace
+
+    from unshuffle.recipes.settings import plain
+    from unshuffle.recipes.sorting import Sorting
+    from unshuffle.recipes.trained import recipe_from
+
+    recipe = replace(Sorting.paper(5), relax=us.GumbelSinkhorn(schedule))
+    again = recipe_from(plain(recipe)).relax.schedule
+    assert again == schedule or again() == schedule()

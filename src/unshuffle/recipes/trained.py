@@ -18,7 +18,7 @@ from ..relaxations.ot4p import OT4P
 from ..relaxations.softsort import SoftSort
 from ..relaxations.straight_through import StraightThrough
 from ..structure.losses import monotone, monotone_at_all_scales
-from ..temperature.entropy import EntropyTarget, OpenPlaces
+from ..temperature.entropy import EntropyTarget, LearnedTarget, OpenPlaces
 from ..temperature.local import LocalTemperature, MatchedScalar, MeanBeta, MeanTau, Product
 from ..temperature.parts import EachMatrix, EachRow
 from ..temperature.schedules import Anneal, Constant, Exponential, LinearInBeta, LinearInTau
@@ -43,6 +43,7 @@ TEMPERATURES = (
     Exponential,
     LinearInBeta,
     LinearInTau,
+    LearnedTarget,
     LocalTemperature,
     MatchedScalar,
     MeanBeta,

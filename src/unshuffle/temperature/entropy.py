@@ -97,6 +97,7 @@ class LearnedTarget(nn.Module):
     def __init__(self, start: float = 0.72) -> None:
         super().__init__()
         number("The share of open places to start with", start, above=0, below=1)
+        self.start = start
         self.raw = nn.Parameter(torch.tensor(math.log(start / (1 - start))))
 
     def forward(self, epoch: Number = 0) -> float:
