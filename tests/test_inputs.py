@@ -30,7 +30,12 @@ KINDS = {
     "tensor": torch.from_numpy,
     "with a gradient": lambda D: torch.from_numpy(D).requires_grad_(),
     "frame": lambda D: pytest.importorskip("pandas").DataFrame(D),
+    "frame that may lack numbers": lambda D: pytest.importorskip("pandas").DataFrame(D).astype("Float64"),
+    "frame of objects": lambda D: pytest.importorskip("pandas").DataFrame(D).astype(object),
 }
+
+
+FRAMES = [kind for kind in KINDS if kind.startswith("frame")]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -39,13 +44,23 @@ def test_solve_takes_it(kind):
     assert MIXED[found.order.numpy()].tolist() in ([*range(6)], [*range(5, -1, -1)])
 
 
-@pytest.mark.parametrize("kind", ["array", "read-only", "foreign bytes", "tensor", "frame"])
+@pytest.mark.parametrize("kind", ["array", "read-only", "foreign bytes", "tensor", *FRAMES])
 def test_predict_takes_it(kind):
     network = us.networks.ItemScorer(5)
     lists = np.random.default_rng(0).random((3, 5))
     plain = us.predict(network, torch.from_numpy(lists).float().unsqueeze(-1))
-    given = KINDS[kind](lists if kind == "frame" else lists[:, :, None])
+    given = KINDS[kind](lists if kind in FRAMES else lists[:, :, None])
     assert us.predict(network, given).order.tolist() == plain.order.tolist()
+
+
+def test_what_a_frame_lacks_and_its_text_are_told():
+    pandas = pytest.importorskip("pandas")
+    lacking = pandas.DataFrame(COST).astype("Float64")
+    lacking.iloc[1, 2] = pandas.NA
+    with pytest.raises(us.BadInput, match="NaN"):
+        us.solve(us.Path(6), cost=lacking)
+    with pytest.raises(us.BadInput, match="columns name are not"):
+        us.solve(us.Path(6), cost=pandas.DataFrame(COST).assign(name="x"))
 
 
 def test_fit_takes_the_usual_loader():
