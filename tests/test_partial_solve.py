@@ -1,14 +1,18 @@
-"""Paths, cycles and graphs with more or fewer items than positions, against all partial orders and planted answers."""
+"""Paths, cycles, grids and graphs with more or fewer items than positions, against all partial orders and planted answers."""
 
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
 import torch
 
 import unshuffle as us
+from unshuffle.errors import BadInput
 from unshuffle.solve import exact, partial
-from unshuffle.solve.partial import Prices, Squared, _thinned, usual_price
+from unshuffle.solve.grid.pieces import Pieces
+from unshuffle.solve.grid.pieces import usual_price as usual_seam
+from unshuffle.solve.partial import Squared, _thinned
+from unshuffle.solve.prices import Prices, usual_price
 
 
 def energy(layout, order, cost, item=0.0, position=0.0) -> float:
@@ -167,3 +171,103 @@ def test_a_mask_that_leaves_an_item_nowhere_names_it():
 def test_losses_have_a_place_for_everybody():
     with pytest.raises(us.BadInput, match="place for every item"):
         us.solve(lambda X: X.diff(dim=0).square().sum(), items=torch.rand(4, 1), reject=1.0)
+
+
+# --- grids
+
+
+def grid_energy(grid, board, right, below, items, position) -> float:
+    """By the definition; ``board`` has the piece of each cell or -1, ``items`` the price of each."""
+    cells = [board[r * grid.width : (r + 1) * grid.width] for r in range(grid.height)]
+    total = 0.0
+    for r, row in enumerate(cells):
+        for c, here in enumerate(row):
+            if here >= 0 and c + 1 < grid.width and row[c + 1] >= 0:
+                total += float(right[here, row[c + 1]])
+            if here >= 0 and r + 1 < grid.height and cells[r + 1][c] >= 0:
+                total += float(below[here, cells[r + 1][c]])
+    left_out = sum(float(price) for k, price in enumerate(items) if k not in board)
+    return total + left_out + position * sum(here < 0 for here in board)
+
+
+GRID_PRICES = [-0.3, 0, 0.05, 0.3, 4.0, (0.4, 0.1), torch.tensor([0.1, 0.9, 0.2, 0.3, 0.0])]
+
+
+@pytest.mark.parametrize(
+    ("shape", "reject", "all_ways"),
+    [(shape, reject, True) for reject in GRID_PRICES for shape in ((2, 2), (2, 3))]
+    + [((2, 2), 0, False), ((2, 2), 0.3, False), ((2, 3), (0.4, 0.1), False)],
+    ids=str,
+)
+def test_a_grid_with_prices_has_the_least_energy_of_all_partial_orders(shape, reject, all_ways, monkeypatch):
+    if not all_ways:
+        monkeypatch.setattr(exact, "MOST_PARTIAL", 0)
+    grid, (right, below) = us.Grid(*shape), torch.rand(2, 5, 5, generator=torch.Generator().manual_seed(7))
+    if isinstance(reject, torch.Tensor):
+        items, position = reject.tolist(), 0.0
+    else:
+        item, position = reject if isinstance(reject, tuple) else (reject, reject)
+        items = [item] * 5
+    best = min(grid_energy(grid, order, right, below, items, position) for order in all_partial(5, grid.n, False))
+    found = us.solve(grid, cost=(right, below), reject=reject)
+    own = grid_energy(grid, found.order.tolist(), right, below, items, position)
+    assert found.energy == pytest.approx(own, abs=1e-6)
+    assert found.energy == pytest.approx(best, abs=1e-6)
+    assert (found.soft.shape, found.confidence.shape) == ((5, grid.n), (5,))
+    assert max(found.soft.sum(0).max(), found.soft.sum(1).max()) < 1 + 1e-4
+    assert sorted(found.left_out.tolist() + found.order[found.order >= 0].tolist()) == list(range(5))
+
+
+@pytest.mark.parametrize("reject", [False, True])
+def test_few_tiles_have_the_best_board_at_the_price_of_a_seam(reject):
+    grid, cost = us.Grid(2, 3), torch.rand(2, 4, 4, generator=torch.Generator().manual_seed(5)).double()
+    pieces = Pieces((cost[0], cost[1]), 1, grid, reject=usual_seam((cost[0], cost[1])) if reject else None)
+    orders = torch.tensor(list(all_partial(4, 6, not reject)))
+    energies = torch.from_numpy(pieces.energies(orders.numpy()))
+    found = us.solve(grid, cost=(cost[0], cost[1]), reject=reject)
+    assert found.energy == pytest.approx(float(energies.min()))
+    board = found.order.reshape(2, 3)
+    made = [(cost[0], board[:, :-1], board[:, 1:]), (cost[1], board[:-1], board[1:])]
+    there = [(a >= 0) & (b >= 0) for _, a, b in made]
+    total = sum(float((c[a, b] * t).sum()) for (c, a, b), t in zip(made, there, strict=True))
+    assert found.energy == pytest.approx(total + float(pieces.price or 0) * (7 - int(sum(t.sum() for t in there))))
+
+
+def test_a_grid_of_one_cost_leaves_out_as_its_graph_does():
+    grid, cost = us.Grid(2, 3), torch.rand(7, 7, generator=torch.Generator().manual_seed(2)).double()
+    cost = cost + cost.mT
+    best = min(grid_energy(grid, order, cost, cost, [0.4] * 7, 0.4) for order in all_partial(7, 6, False))
+    assert us.solve(grid, cost=cost, reject=0.4).energy == pytest.approx(best)
+    assert len(us.solve(grid, cost=cost, reject=False).left_out) == 1
+    assert us.solve(grid, cost=cost, reject=True).order.shape == (6,)
+
+
+def test_a_grid_with_prices_keeps_to_its_mask_and_turns_its_tiles(monkeypatch):
+    grid, cost = us.Grid(2, 2), torch.rand(2, 3, 2, 3, 2, generator=torch.Generator().manual_seed(4))
+    allowed = torch.ones(3, 4, dtype=torch.bool)
+    allowed[:, 0] = False
+    allowed[1, :3] = False
+    flat = cost[:, :, 0, :, 0]
+    for most in (100_000, 0):
+        monkeypatch.setattr(exact, "MOST_PARTIAL", most)
+        held = us.solve(grid, cost=tuple(flat), reject=3.0, allowed=allowed)
+        assert held.order[0] == -1
+        assert held.order[3] == 1
+        assert held.soft[~allowed].max() == 0
+    right, below = cost.reshape(2, 6, 6)
+    boards = ([2 * i + s if i >= 0 else -1 for i, s in zip(order, turn, strict=True)]
+              for order in all_partial(3, 4, False) for turn in product((0, 1), repeat=4))  # fmt: skip
+    best = min(
+        grid_energy(grid, board, right, below, [], 0.3) + 0.3 * (3 - sum(p >= 0 for p in board)) for board in boards
+    )
+    turned = us.solve(grid, cost=tuple(cost), reject=0.3)
+    assert turned.energy == pytest.approx(best, abs=1e-6)
+    assert turned.state is not None
+    assert ((turned.state >= 0) == (turned.order >= 0)).all()
+
+
+def test_a_grid_with_prices_refuses_a_start_in_one_sentence():
+    with pytest.raises(BadInput, match="takes no init="):
+        us.solve(us.Grid(2, 2), cost=tuple(torch.rand(2, 5, 5)), reject=0.3, init=torch.zeros(5, 4))
+    with pytest.raises(BadInput, match="there are 5 items"):
+        us.solve(us.Grid(2, 2), cost=tuple(torch.rand(2, 5, 5)), reject=torch.ones(4))

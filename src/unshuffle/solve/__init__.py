@@ -50,9 +50,10 @@ def solve(
 
     With ``reject`` there may be more or fewer items (``cost``) than positions; empty ones are -1. It is the price, in units of
     the cost, of an item left out and of a position left empty: a number, a pair (item, position), one for
-    each item, True for prices from the costs themselves, or False for no more of either than there must be. On a `Grid` it is the
-    price of two neighbouring positions that are not both taken, one number (True: a fifth of the way from what the best neighbour of
-    an item costs to what any two cost, by their medians): items that fit worse than that on average are left out.
+    each item (empty positions are then free), True for prices from the costs themselves, or False for no more of either than there must
+    be. On a `Grid` of two costs True and False are made for pictures: the price is of a seam, two neighbouring positions that are not
+    both taken, a fifth of the way from what the best neighbour of an item costs to what any two cost, by their medians; items that fit
+    worse than that on average are left out.
 
     Examples:
         >>> points = torch.rand(50, 2)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import BadInput, number, whole
+from ..errors import BadInput, whole
 from ..operators.assignment import why_infeasible
 from ..shapes import numbers
 
@@ -26,11 +26,6 @@ def _matrix(cost: Tensor) -> Tensor:
     if not torch.isfinite(cost).all():
         raise BadInput("A cost must be finite, but some entries are NaN or infinite; use a large number or allowed=.")
     return cost.detach().to("cpu", torch.float64)
-
-
-def price(reject: Any) -> float | None:
-    """One number for all seams of a grid; None if only those are left out for which there is no place."""
-    return None if reject is None or reject is False else number("reject, on a Grid one price for all,", reject)
 
 
 def states_of(cost: Any) -> int | None:

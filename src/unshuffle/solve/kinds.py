@@ -33,6 +33,9 @@ Judged = tuple[Float[Tensor, "n n"], Float[Tensor, "n"]]
 """The soft permutation around an order, and the confidence of each item in it."""
 
 
+NOT_THE_SAME = "With states a Grid takes cost=(right, below), which are not the same."
+
+
 def certain(layout: Layout, cost: Any, order: Int[Tensor, "n"], allowed: Tensor | None) -> Judged:
     return to_matrix(order, torch.float32), torch.ones(layout.n)
 
@@ -91,19 +94,30 @@ def _grid() -> Method:
     return Method(check, solve_grid, polish_grid, judge_grid, shares=grid_shares, small=0)
 
 
-def of_pieces(states: int, reject: Any = None) -> Method:
-    """Of grids whose items have states, or that have more or fewer items than positions."""
+def of_pieces(states: int, reject: bool | None = None) -> Method:
+    """Of grids whose items have states, or that have more or fewer items than positions at the usual price of a seam."""
     from .grid.pieces import Pieces, usual_price
     from .grid.states import polish_states, solve_states
 
     def check(given: Any, grid: Grid) -> Pieces:
         if isinstance(given, Tensor):
-            raise BadInput("With states or reject= a Grid takes cost=(right, below), which are not the same.")
+            raise BadInput(NOT_THE_SAME)
         cost = checks.pair(given, None if reject is not None else grid, states)
-        price = usual_price(cost, states) if reject is True else checks.price(reject)
-        return Pieces(cost, states, grid, reject=price)
+        return Pieces(cost, states, grid, reject=usual_price(cost, states) if reject else None)
 
     return Method(check, solve_states, polish_states, judge=None, small=0, partial=reject is not None)
+
+
+def _vacant(states: int, reject: Any) -> Method:
+    """Of grids with a price for every item left out and every position left empty."""
+    from .grid.vacant import Vacant, as_found, solve_vacant
+
+    def check(given: Any, grid: Grid) -> Vacant:
+        if isinstance(given, Tensor):
+            raise BadInput(NOT_THE_SAME)
+        return Vacant.of(checks.pair(given, None, states), states, grid, reject)
+
+    return Method(check, solve_vacant, as_found, judge=None, small=0, partial=True)
 
 
 def _of_directions() -> Method:
@@ -133,7 +147,7 @@ LAYOUTS: dict[type, Callable[[], Method]] = {Path: _path, Cycle: _cycle, Grid: _
 
 
 def _partial(reject: Any) -> Method:
-    """Of paths, cycles and graphs with more or fewer items than positions."""
+    """Of paths, cycles, graphs, and grids of one cost, with more or fewer items than positions."""
     from .partial import Prices, Squared, solve_partial
 
     def check(given: Any, layout: Any) -> Squared:
@@ -198,8 +212,10 @@ def method_for(problem: Any, cost: Any, items: Any, reject: Any = None) -> tuple
         states, n = checks.states_of(cost), problem.n
         given = checks.costs(cost) if states is None else checks.pieces(cost, states)
         m = len(given[0] if isinstance(given, tuple) else given) // (states or 1)
-        if isinstance(problem, Grid) and (states is not None or reject is not None):
-            method = of_pieces(states or 1, reject)
+        one_cost = reject is not None and states is None and isinstance(given, Tensor)
+        if isinstance(problem, Grid) and (states is not None or reject is not None) and not one_cost:
+            seams = reject is None or isinstance(reject, bool)
+            method = of_pieces(states or 1, reject) if seams else _vacant(states or 1, reject)
         elif states == 2 and isinstance(problem, Path) and reject is None:
             method = _of_directions()
         elif states is not None:

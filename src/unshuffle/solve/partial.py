@@ -1,4 +1,5 @@
-r"""Not every item has a place, not every position is taken: paths, cycles and graphs with more or fewer items than positions.
+r"""Not every item has a place, not every position is taken: paths, cycles, graphs, and grids of one cost, with more or fewer items than
+positions.
 
 The energy is the pair costs of neighbours that are both there, a price for each item left out and one for each position left
 empty. It is the square quadratic assignment padded with blanks (items that cost nothing beside anybody) and places outside
@@ -11,16 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..errors import BadInput, number
-from ..shapes import numbers
-from ..structure.layouts import Cycle, Graph, Path
+from ..structure.layouts import Cycle, Graph, Grid, Path
 from ..watch import Watch
 from . import checks, exact
 from .confidence import place_masses
@@ -28,6 +26,7 @@ from .cycle.solver import solve_cycle
 from .graph import Assignments, default_runs, marginals, solve_graph
 from .local_search import improve_assignment, improve_path, improve_tour
 from .path.solver import solve_path
+from .prices import Prices
 from .request import Request
 from .rounds import Rounds
 from .solution import Solution
@@ -36,64 +35,13 @@ ANNEALED = 100  # up to so many items and blanks a chain is annealed as a graph 
 FEW = 16  # runs of annealing, and
 ROUNDS = Rounds(number=4)  # their rounds: most of the work is the local search's, from every order they end in
 STARTS = 32
-SPREAD = 6.0  # a link is dearer than usual from so many median deviations above the usual nearest neighbour
-
-
-@dataclass(frozen=True)
-class Prices:
-    """Of an item left out, one for each, and of a position left empty."""
-
-    items: Float[Tensor, "m"]
-    position: float
-
-    @classmethod
-    def of(cls, reject: Any, cost: Float[Tensor, "m m"], layout: Path | Cycle | Graph) -> Prices | None:
-        """``reject`` as `solve` takes it; False leaves the numbers of both to the sizes."""
-        if reject is False:
-            return None
-        if isinstance(layout, Graph) and bool(layout.weights.diagonal().any() and cost.diagonal().any()):
-            raise BadInput(
-                "With prices nobody can be its own neighbour: set the diagonal of the weights or of the cost to 0."
-            )
-        if reject is True:
-            usual = usual_price(cost, layout)
-            return cls(torch.full((len(cost),), usual, dtype=cost.dtype), usual)
-        pair = reject if isinstance(reject, tuple) else None
-        if pair is not None and len(pair) != 2:
-            raise BadInput(f"reject must be one price or a pair (items, positions), but {len(pair)} came.")
-        each = numbers("reject", reject if pair is None else pair[0]).detach().to(cost)
-        position = pair[1] if pair is not None else 0.0 if each.ndim else float(each)
-        if each.ndim > 1 or (each.ndim == 1 and len(each) != len(cost)):
-            raise BadInput(
-                f"reject has shape {tuple(each.shape)}, but there are {len(cost)} items: give one number for each."
-            )
-        if not bool(each.isfinite().all()):
-            raise BadInput("reject must be finite, but some prices are NaN or infinite.")
-        return cls(each.expand(len(cost)), number("The price of an empty position", position))
-
-
-def usual_price(cost: Float[Tensor, "m m"], layout: Path | Cycle | Graph) -> float:
-    """Half of what an item pays whose links are all just dearer than usual: it is then left out, and its place empty.
-
-    Usual is the median over items of the nearest neighbour's cost, with six median deviations (but no more than the median of
-    all costs); as many links as a position has on average.
-    """
-    if len(cost) < 3:
-        raise BadInput(f"Prices cannot be told from {len(cost)} items: give reject as a number.")
-    other = ~torch.eye(len(cost), dtype=torch.bool)
-    near = torch.where(other, torch.minimum(cost, cost.mT), torch.inf).min(1).values
-    middle = near.median()
-    dear = middle + SPREAD * (near - middle).abs().median()
-    link = float(torch.minimum(dear, cost[other].median()))
-    links = {Path: 2.0, Cycle: 2.0}.get(type(layout)) or 2 * float(layout.weights.abs().sum() / layout.n)  # pyright: ignore
-    return link * links / 2
 
 
 @dataclass(frozen=True)
 class Squared:
     """The square problem: ``m`` items and blanks, n positions and places outside."""
 
-    layout: Path | Cycle | Graph
+    layout: Path | Cycle | Grid | Graph
     cost: Float[Tensor, "m m"]
     prices: Prices | None
 
@@ -128,8 +76,8 @@ class Squared:
         if isinstance(self.layout, Graph):
             weights[:n, :n] = self.layout.weights.to(weights)
         elif n > 1:
-            (pairs,) = self.layout.relations()
-            weights[pairs[:, 0], pairs[:, 1]] = 1
+            for pairs in self.layout.relations():
+                weights[pairs[:, 0], pairs[:, 1]] = 1
         if self.prices is not None:
             weights.diagonal()[:n] = 1
         return Graph(weights)
@@ -172,7 +120,7 @@ class Squared:
 
 
 def solve_partial(
-    layout: Path | Cycle | Graph,
+    layout: Path | Cycle | Grid | Graph,
     problem: Squared,
     asked: Request,
 ) -> Solution:

@@ -55,7 +55,7 @@ def contacts(
     cells: np.ndarray,
 ) -> np.ndarray:
     """Sum over the seams that each of the pieces would make in each of the cells."""
-    total = np.zeros((len(pieces), len(cells)), np.float32)
+    total = np.zeros((len(pieces), len(cells)), seam[0].dtype)
     for matrix, there in _sides(board.reshape(shape), seam):
         neighbour = there[cells]
         known = neighbour >= 0

@@ -98,6 +98,12 @@ class Pieces:
 
         return replace(self, cost=chosen(self.cost), border=None if self.border is None else chosen(self.border))
 
+    def energies(self, boards: np.ndarray) -> np.ndarray:
+        """Of boards that have the piece of each cell or -1: the seams that are made, and the price of the others."""
+        total, made = made_seams(boards, self.shape, (self.cost[0].numpy(), self.cost[1].numpy()))
+        seams = sum(map(len, self.grid.relations()))
+        return total + (self.price or 0.0) * (seams - made)
+
     def strength(self) -> np.ndarray:
         """How sure each tile is of its neighbours, in sum over its states."""
         return self.belief.strength().reshape(self.tiles, self.states).sum(1)
@@ -119,6 +125,20 @@ class Pieces:
         own = np.where(order >= 0, number[order], 0)
         own[order < 0] = np.arange(len(used), self.grid.n)
         return OnBoard(evidence, own, tile)
+
+
+def made_seams(
+    boards: np.ndarray, shape: tuple[int, int], cost: tuple[np.ndarray, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Of each board, what the seams between pieces that are there cost, and how many they are."""
+    who = boards.reshape(*boards.shape[:-1], *shape)
+    total, made = np.zeros(boards.shape[:-1]), np.zeros(boards.shape[:-1], np.int64)
+    right, below = (who[..., :, :-1], who[..., :, 1:]), (who[..., :-1, :], who[..., 1:, :])
+    for matrix, (first, second) in zip(cost, (right, below), strict=True):
+        there = (first >= 0) & (second >= 0)
+        total += np.where(there, matrix[first, second], 0.0).sum((-1, -2))
+        made += there.sum((-1, -2))
+    return total, made
 
 
 def usual_price(cost: tuple[Tensor, Tensor], states: int = 1) -> float:

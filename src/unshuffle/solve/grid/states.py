@@ -21,6 +21,7 @@ from ...operators.assignment import assign
 from ...operators.permutation import to_matrix
 from ...structure.layouts import Grid
 from ...watch import Watch
+from .. import exact
 from ..request import Request
 from ..solution import Polished, Solution
 from .crystal import IN_LISTS, Lists
@@ -62,6 +63,12 @@ def solve_states(
         raise BadInput(
             "Items with states take neither allowed= nor init=: their positions are found together with their states."
         )
+    least = min(pieces.tiles, grid.n) if pieces.reject is None else 0
+    ways = exact.count_partial(pieces.tiles, grid.n, least)
+    if pieces.states == 1 and not pieces.complete and ways <= exact.MOST_PARTIAL:
+        orders = exact.partial_orders(pieces.tiles, grid.n, least, None).numpy()
+        best = orders[pieces.energies(orders).argmin()]
+        return _solution(grid, pieces, [Standing.of(best, np.zeros(pieces.tiles, np.int64), pieces)], on_torus=False)
     rng = np.random.default_rng(int(torch.randint(2**31, (1,), generator=generator)))
     starts = _on_torus(pieces, runs or RUNS, watch)
     if watch.stopped:
