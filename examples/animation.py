@@ -49,7 +49,7 @@ folder = Path(sys.argv[1] if len(sys.argv) > 1 else "pictures")
 folder.mkdir(parents=True, exist_ok=True)
 file = folder / "animation.webp"
 pauses = [900, *([70] * (FRAMES - 2)), 2200]  # milliseconds
-moments[0].save(file, save_all=True, append_images=moments[1:], duration=pauses, loop=0, quality=40, method=6)
+moments[0].save(file, save_all=True, append_images=moments[1:], duration=pauses, loop=0, quality=40, method=4)
 together = Image.new("RGB", (3 * moments[0].width, moments[0].height))
 for k, moment in enumerate((moments[0], moments[FRAMES // 2], moments[-1])):
     together.paste(moment, (k * moment.width, 0))

@@ -30,6 +30,17 @@ class Sorter(nn.Module):
         return self.relax(scores)
 
 
+class Together(nn.Module):
+    """Several layers in one graph: a graph for each takes longer and shows no more."""
+
+    def __init__(self, relaxes: list[nn.Module]) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(map(Sorter, relaxes))
+
+    def forward(self, items):
+        return sum(part(items) for part in self.parts)
+
+
 class Twice(Sorter):
     """Two calls of one layer, so that noise which the compiler took for the same would show, and the bare operator."""
 
@@ -79,8 +90,8 @@ everything = [
 ]
 torch.manual_seed(0)
 same_as_eager(Twice(everything[0]), backend, dynamic=None if backend == "aot_eager" else True)
-for relax in everything[1:] if backend == "aot_eager" else ():
-    same_as_eager(Sorter(relax), backend)
+if backend == "aot_eager":
+    same_as_eager(Together(everything[1:]), backend)
 
 LOCAL = us.LocalTemperature(max_boost=0.5)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -203,6 +205,13 @@ def test_completion():
     assert words == ["--criterion"]
 
 
+def read_all(terminal: int, into: list[bytes]) -> None:
+    """Until nobody holds the other end any more."""
+    with contextlib.suppress(OSError):
+        while block := os.read(terminal, 1_000_000):
+            into.append(block)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 @pytest.mark.parametrize("colour", [True, False])
 def test_progress_is_for_terminals_and_colours_can_be_turned_off(tmp_path, colour):
@@ -213,10 +222,14 @@ def test_progress_is_for_terminals_and_colours_can_be_turned_off(tmp_path, colou
     environment = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR")}
     environment |= {"TERM": "xterm-256color"} | ({} if colour else {"NO_COLOR": "1"})
     command = [sys.executable, "-m", "unshuffle", "tour", str(tmp_path / "a.csv"), "-o", str(tmp_path / "o")]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=end, text=True, timeout=120)
+    screen: list[bytes] = []
+    reader = threading.Thread(target=read_all, args=(terminal, screen), daemon=True)
+    reader.start()  # a terminal holds little: on a slow machine the command would wait for ever for somebody to read
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=end, text=True, timeout=300)
     os.close(end)
-    seen = os.read(terminal, 1_000_000).decode()
+    reader.join()
     os.close(terminal)
+    seen = b"".join(screen).decode()
     assert done.returncode == 0
     assert "tour" in seen, "no progress on a terminal"
     assert seen.rstrip("\r\n").endswith("\x1b[2K") or "\x1b[2K" in seen  # and it is wiped

@@ -169,7 +169,8 @@ def forward_moving(L, K, lines, state, m, alike, totals, sums, tolerance, limits
         put(H, columns[t])
         column_scalings(sums, alike, v[t])
     if used < T:  # K may have been built again for the iteration that was not needed
-        E[:], H[:] = rows[used - 1], columns[used - 1]
+        put(rows[used - 1], E)
+        put(columns[used - 1], H)
         _kernel(L, E, H, K)
     scaled(K, u[used - 1], v[used - 1])
     state.used[m] = used
