@@ -133,5 +133,5 @@ def eventually(condition: Any, seconds: float = 60.0) -> bool:
     while time.monotonic() < end:
         if condition():
             return True
-        time.sleep(0.05)
+        time.sleep(0.15)  # a look into a browser costs three processes some milliseconds
     return False

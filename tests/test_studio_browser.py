@@ -91,9 +91,14 @@ def status(browser) -> str:
     return found.text
 
 
+def press(button) -> None:
+    """By key: what moves while pictures are still being drawn cannot be missed by the mouse."""
+    button.send_keys(Keys.ENTER)
+
+
 def run(browser) -> str:
     """Start, wait until it is done; what it says."""
-    browser.find_element(By.ID, "start").click()
+    press(browser.find_element(By.ID, "start"))
     assert eventually(lambda: status(browser).startswith("Done"), PATIENCE)
     return browser.find_element(By.ID, "said").text
 
@@ -101,8 +106,8 @@ def run(browser) -> str:
 def downloaded(browser, folder: Path) -> zipfile.ZipFile:
     for old in folder.iterdir():
         old.unlink()
-    for _ in range(3):  # by key: what moves while pictures are still being drawn cannot be missed by the mouse
-        browser.find_element(By.ID, "download").send_keys(Keys.ENTER)
+    for _ in range(3):
+        press(browser.find_element(By.ID, "download"))
         if eventually(lambda: list(folder.iterdir())):
             break
     assert eventually(lambda: [p for p in folder.iterdir() if p.suffix == ".zip"], 60), list(folder.iterdir())
@@ -144,7 +149,7 @@ def test_puzzle_from_a_file_to_everything_it_writes(studio, downloads):
 
 def example(browser, name: str) -> str:
     """Press it, wait until it is done; what it says."""
-    next(chip for chip in browser.find_elements(By.CSS_SELECTOR, ".chip") if chip.text == name).click()
+    press(next(chip for chip in browser.find_elements(By.CSS_SELECTOR, ".chip") if chip.text == name))
     assert eventually(lambda: status(browser).startswith("Done"), PATIENCE)
     return browser.find_element(By.ID, "said").text
 
@@ -258,7 +263,7 @@ def test_cities_are_placed_moved_and_removed_while_it_runs(studio, downloads):
 def test_table_and_a_pause(studio, downloads):
     browser = studio("table")
     field(browser, "time_limit", 3)
-    browser.find_element(By.ID, "start").click()
+    press(browser.find_element(By.ID, "start"))
     pause = browser.find_element(By.ID, "pause")
     assert eventually(lambda: pause.is_enabled() or status(browser).startswith("Done"), PATIENCE)
     if pause.is_enabled():
@@ -334,7 +339,7 @@ def test_two_pages_at_once(studio, browser, server):
     for tab in (first, second):
         browser.switch_to.window(tab)
         assert eventually(lambda: browser.find_elements(By.ID, "start"))
-        browser.find_element(By.ID, "start").click()
+        press(browser.find_element(By.ID, "start"))
     for tab, words in ((first, "pairs"), (second, "16 strips")):
         browser.switch_to.window(tab)
         assert eventually(lambda: status(browser).startswith("Done"), PATIENCE)
@@ -403,7 +408,7 @@ def test_a_page_whose_connection_was_lost_says_so_and_takes_its_files_along(stud
     studio("tour")
     browser.find_element(By.ID, "file").send_keys(str(tmp_path / "places.csv"))
     assert eventually(lambda: status(browser).startswith("Ready"))
-    browser.find_element(By.ID, "start").click()
+    press(browser.find_element(By.ID, "start"))
     assert eventually(lambda: browser.find_element(By.ID, "pause").is_enabled())
     browser.execute_async_script(
         "const end = arguments[0]; import('/session.js').then((s) => s.ask(s.mine('leave'), {}).catch(() => 0).then(end))"
@@ -429,7 +434,7 @@ def test_a_page_without_its_token_and_a_server_that_stops_are_told(browser):
     told = "[role=status]"
     assert eventually(lambda: "does not answer" in browser.find_element(By.CSS_SELECTOR, told).text), "by itself"
     browser.execute_script("document.querySelector('[role=status]').textContent = ''")
-    browser.find_element(By.ID, "start").click()
+    press(browser.find_element(By.ID, "start"))
     assert eventually(lambda: "does not answer" in browser.find_element(By.CSS_SELECTOR, told).text), "when asked"
     again = Server(other.port)
     try:
