@@ -28,9 +28,12 @@ def test_the_same_as_one_by_one(dtype, shape, spread):
 def test_transposed_memory_masks_and_gradients():
     Q = soft(5, 5, spread=2.0, dtype=torch.float64).mT
     torch.testing.assert_close(row_and_column_entropies(Q)[0], entropy(Q, -1))
-    allowed = torch.ones(5, 5, dtype=torch.bool)
-    allowed[0, 1:] = False
-    torch.testing.assert_close(row_and_column_entropies(Q, allowed)[1], entropy(Q, -2, allowed))
+    allowed = torch.rand(3, 5, 5, generator=torch.Generator().manual_seed(1)) < 0.7
+    allowed[0, 0, 1:] = False
+    for some in (Q, Q.expand(3, 5, 5)):
+        mask = allowed[0] if some is Q else allowed
+        found, expected = row_and_column_entropies(some, mask), (entropy(some, dim, mask) for dim in (-1, -2))
+        torch.testing.assert_close(found, tuple(expected))
     loose = Q.clone().requires_grad_()
     row_and_column_entropies(loose)[0].sum().backward()
     assert loose.grad.abs().max() > 0

@@ -13,7 +13,7 @@ from torch import Tensor
 import unshuffle as us
 from reference import log_sinkhorn
 from unshuffle.compute.jit import have_numba
-from unshuffle.operators._sinkhorn import in_torch
+from unshuffle.operators._sinkhorn import checks, in_torch
 from unshuffle.operators._sinkhorn.block import Block
 from unshuffle.operators._sinkhorn.engine import perturbed_sinkhorn
 
@@ -329,6 +329,18 @@ def test_forbidden_entries_stay_zero_and_have_no_gradient():
         by_hand = scores.detach().masked_fill(~allowed, -torch.inf)
         torch.testing.assert_close(us.sinkhorn(by_hand, 200), P.detach())
         torch.testing.assert_close(P.detach(), log_sinkhorn(by_hand, 200))
+
+
+def test_a_mask_is_examined_once_however_many_matrices_do_not_settle(monkeypatch):
+    asked = []
+    monkeypatch.setattr(checks, "why_infeasible", lambda *given, **more: asked.append(given) or "")
+    checks._feasible.cache_clear()
+    allowed = torch.rand(12, 12, generator=torch.Generator().manual_seed(0)) < 0.4
+    for step in range(2):
+        scores = 30 * torch.randn(9, 12, 12, generator=torch.Generator().manual_seed(step))
+        us.sinkhorn(scores, 2, allowed | torch.eye(12, dtype=torch.bool))
+    checks._feasible.cache_clear()
+    assert len(asked) == 1
 
 
 def test_an_anchor_fixes_its_row_and_column():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import Tensor
@@ -88,22 +90,24 @@ def test_a_graph_for_a_gpu_holds_the_operator(monkeypatch):
     assert "unshuffle.sinkhorn_on_gpu.default" in {str(node.target) for node in graph.graph.nodes}
 
 
-def test_an_exported_model_comes_back(tmp_path):
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("relax", [us.GumbelSinkhorn(us.Anneal(1.0, 2.0, 9), LOCAL), us.GumbelSinkhorn()])
+def test_an_exported_model_comes_back(relax, training, tmp_path):
     class Sorter(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.scores, self.relax = torch.nn.Linear(2, 6), us.GumbelSinkhorn(us.Anneal(1.0, 2.0, 9), LOCAL)
+            self.scores, self.relax = torch.nn.Linear(2, 6), copy.deepcopy(relax)
 
         def forward(self, items: Tensor) -> Tensor:
             return us.reorder(self.relax(self.scores(items)), items)
 
-    model = Sorter()
+    model = Sorter().train(training)
     us.set_epoch(model, 4)
     lists = torch.export.Dim("lists", min=1, max=100)
     exported = torch.export.export(model, (torch.randn(4, 6, 2),), dynamic_shapes=({0: lists},))
     torch.export.save(exported, tmp_path / "model.pt2")
     again = torch.export.load(tmp_path / "model.pt2").module()
-    for count in (2, 9):
+    for count in (2, 60):
         items = torch.randn(count, 6, 2)
         torch.manual_seed(5)
         found = again(items)

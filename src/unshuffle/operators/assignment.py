@@ -107,8 +107,14 @@ def _most_placements(allowed: np.ndarray) -> int:
 
 def masked(scores: Tensor, allowed: Tensor | None, floor: float = -torch.inf) -> Tensor:
     """Scores with ``floor`` where an entry is not allowed."""
+    mask_for(scores, allowed)
+    return scores if allowed is None else scores.masked_fill(~allowed, floor)
+
+
+def mask_for(scores: Tensor, allowed: Tensor | None) -> None:
+    """Nothing, if it is none or a mask for these scores; otherwise one sentence."""
     if allowed is None:
-        return scores
+        return
     if not isinstance(allowed, Tensor):
         raise BadInput(f"allowed must be a bool tensor (items x positions), not {type(allowed).__name__}.")
     if allowed.dtype != torch.bool or allowed.shape[-2:] != scores.shape[-2:]:
@@ -116,7 +122,6 @@ def masked(scores: Tensor, allowed: Tensor | None, floor: float = -torch.inf) ->
             f"allowed must be a bool mask of shape {tuple(scores.shape[-2:])} (or with the batch in front), "
             f"not {allowed.dtype} of shape {tuple(allowed.shape)}."
         )
-    return scores.masked_fill(~allowed, floor)
 
 
 def why_infeasible(allowed: np.ndarray, matrix: int | None = None, keep: int | None = None) -> str:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from ..compute.transforms import in_transform
 from ..errors import BadInput, function, number, whole
-from ..operators.assignment import masked
+from ..operators.assignment import mask_for, masked
 from ..operators.entropies import row_and_column_entropies
 from ..operators.partial import NOBODY, LeftOut
 from ..operators.permutation import entropy, rectangle
@@ -132,7 +132,6 @@ class Sharpness(nn.Module):
         """Forget where it stood: the next step begins undecided."""
         self.log_a.fill_(math.nan)
 
-    @torch.no_grad()
     def forward(
         self,
         scores: Scores,
@@ -146,7 +145,6 @@ class Sharpness(nn.Module):
             return self.at(scores, target, iterations, allowed, left_out)
         return self._log_a(*some(scores, allowed, left_out)[:2]).exp().to(scores.dtype)
 
-    @torch.no_grad()
     def lead(
         self,
         scores: Scores,
@@ -166,7 +164,7 @@ class Sharpness(nn.Module):
         soft, mask = with_left_out(a * few, iterations, open_few, left_out.times(a))
         entropies, _ = row_and_column_entropies(soft, mask)
         found = entropies[..., : few.shape[-2]].mean()
-        excess = found - torch.as_tensor(target).to(found)  # an epoch may be float64
+        excess = found - torch.as_tensor(target).detach().to(found)  # an epoch may be float64
         self.log_a.copy_(log_a + RATE * (excess if hold else excess.clamp_min(0.0)))
 
     def _log_a(self, few: Scores, allowed: Allowed | None) -> Tensor:
@@ -178,7 +176,6 @@ class Sharpness(nn.Module):
         """Whether training has begun, where that can be known without waiting for a GPU or inside a graph."""
         return not torch.compiler.is_compiling() and self.log_a.is_cpu and not math.isnan(self.log_a.item())
 
-    @torch.no_grad()
     def at(
         self,
         scores: Scores,
@@ -208,7 +205,6 @@ def _in_vmap(scores: Tensor) -> bool:
     return not torch.compiler.is_compiling() and in_transform(scores)
 
 
-@torch.no_grad()
 def undecided(scores: Float[Tensor, "batch m n"], allowed: Allowed | None = None) -> Float[Tensor, ""]:
     """log a at which rows are all but uniform, the more so the more places there are."""
     return (UNDECIDED / _places(scores, allowed)).log() - _spread(scores, allowed).log()
@@ -216,12 +212,11 @@ def undecided(scores: Float[Tensor, "batch m n"], allowed: Allowed | None = None
 
 def _places(scores: Tensor, allowed: Allowed | None) -> Tensor:
     """How many places a row may choose between, on the mean."""
-    masked(rectangle(scores), allowed)  # fails in one sentence
+    mask_for(rectangle(scores), allowed)
     choices = scores.shape[-1] if allowed is None else allowed.sum(-1).to(scores.dtype).mean()
     return torch.as_tensor(choices).to(scores)
 
 
-@torch.no_grad()
 def sharpness(
     scores: Float[Tensor, "*batch m n"],
     target: Number | Tensor,
@@ -235,18 +230,21 @@ def sharpness(
     reaches the target (ties that stay undecided, or nothing to decide), the nearest end of the bracket is taken.
     """
     few, open_few, left_out = some(scores, allowed, left_out)
+    target = target.detach() if isinstance(target, Tensor) else target
     unit = _spread(few, open_few)
     low, high = few.new_tensor(FLATTEST), few.new_tensor(SHARPEST)
     over = few.new_tensor(1.0) - target  # excess of the entropy at the ends: at the flat one it is 1
     under = -torch.as_tensor(target).to(few) * torch.ones_like(over)
-    middle = low
+    middle, close = low, torch.zeros_like(low, dtype=torch.bool)
     for _ in range(STEPS):
-        middle = (low * -under + high * over) / (over - under).clamp_min(1e-12)
-        middle = middle.clamp(low + 0.05 * (high - low), high - 0.05 * (high - low))
+        between = (low * -under + high * over) / (over - under).clamp_min(1e-12)
+        between = between.clamp(low + 0.05 * (high - low), high - 0.05 * (high - low))
+        middle = torch.where(close, middle, between)  # a graph cannot stop early: it stays where it would have
         a = middle.exp() / unit
         soft, mask = with_left_out(a * few, iterations, open_few, left_out.times(a))
         excess = entropy(soft, -1, mask)[..., : few.shape[-2]].mean() - target
-        if not (torch.compiler.is_compiling() or in_transform(few)) and abs(float(excess)) < CLOSE:
+        close = excess.abs() < CLOSE
+        if not (torch.compiler.is_compiling() or in_transform(few)) and bool(close):
             break
         flat = excess > 0
         # an end that stays for a second time counts half from then on
@@ -256,11 +254,13 @@ def sharpness(
 
 
 def some(scores: Tensor, allowed: Allowed | None, left_out: LeftOut) -> tuple[Tensor, Allowed | None, LeftOut]:
-    """A few matrices, spread over the batch, their masks and prices."""
-    masked(rectangle(scores), allowed)  # fails in one sentence
+    """A few matrices, spread over the batch, their masks and prices; no gradient goes through what is found on them."""
+    mask_for(rectangle(scores), allowed)
     m, n = scores.shape[-2:]
-    flat = scores.reshape(-1, m, n)
-    step = max(1, len(flat) // math.ceil(ROWS / m))
+    flat = scores.detach().reshape(-1, m, n)
+    batch = flat.shape[0]
+    # an exported graph for any batch has no number here, and takes all
+    step = max(1, batch // math.ceil(ROWS / m)) if isinstance(batch, int) else 1
     few = None if allowed is None else allowed.expand(scores.shape).reshape(-1, m, n)[::step]
     return flat[::step], few, left_out.some(scores, step)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,21 +25,24 @@ def check_finite(values: Tensor, name: str) -> None:
 
 
 def check_feasible(scores: Tensor, soft: Tensor, block: Block = WHOLE) -> None:
-    """A mask without a perfect matching leaves some row of a column-normalised matrix off by at least 1/n."""
+    """Items that have not places enough leave rows of a column-normalised matrix short of one, by one at least in all (Hall)."""
     n, items, positions = scores.shape[-1], block.items or scores.shape[-1], block.positions or scores.shape[-1]
-    forbidden = scores.detach() == -torch.inf
-    if not bool(forbidden.any()):
-        return
-    size = n - 1 + block.alike
-    wanted = items + positions - size  # placements at least, and exactly if dummies may not meet
+    wanted = items + positions - (n - 1 + block.alike)  # placements at least, and exactly if dummies may not meet
     if wanted <= 0:
         return  # all may be left out
-    sums = soft.detach().sum(-1)
-    sums[..., -1] /= block.alike
-    off = ~((sums - 1).abs().amax(-1) < 1 / size)  # NaN counts as off
-    off = off.reshape(-1, *scores.shape[:-2]).any(0).reshape(-1)
-    flat = forbidden[..., :items, :positions].reshape(-1, items, positions)
-    for k in off.nonzero().flatten().tolist():
-        reason = why_infeasible(~flat[k].cpu().numpy(), k if len(flat) > 1 else None, wanted)
-        if reason:
-            raise BadInput(reason)
+    short = 1 - soft.detach().sum(-1)
+    short[..., -1] += block.alike - 1
+    off = ~(short.clamp_min(0).sum(-1) < 0.99)  # NaN counts as off
+    off = off.reshape(-1, *scores.shape[:-2]).any(0).reshape(-1).nonzero().flatten().tolist()
+    if not off:
+        return
+    allowed = scores.detach()[..., :items, :positions].reshape(-1, items, positions)[off] > -torch.inf
+    for k, mask in zip(off, allowed.cpu().numpy(), strict=True):
+        if not mask.all() and not _feasible(np.packbits(mask).tobytes(), items, positions, wanted):
+            raise BadInput(why_infeasible(mask, k if scores.shape[:-2].numel() > 1 else None, wanted))
+
+
+@functools.lru_cache(256)  # a mask is met again, with every matrix of a batch and at every step
+def _feasible(bits: bytes, items: int, positions: int, wanted: int) -> bool:
+    mask = np.unpackbits(np.frombuffer(bits, np.uint8), count=items * positions).reshape(items, positions)
+    return not why_infeasible(mask.astype(bool), keep=wanted)
