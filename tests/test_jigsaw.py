@@ -361,10 +361,19 @@ def test_without_a_grid_the_command_finds_it_or_says_what_to_do(tmp_path):
     assert json.loads(done.stdout)["grid"] == "6x2"  # the size of a folder's picture is found
 
 
+def test_a_folder_of_one_picture_is_no_puzzle(tmp_path):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "a.png").write_bytes(png(read_picture(PHOTO)))
+    done = here(tmp_path / "photos", "--out", tmp_path / "o")
+    assert done.stdout.startswith("1 tile (1x1)")
+    assert "give the picture itself" in done.stdout
+
+
 def test_a_picture_that_comes_back_as_it_was_is_said_to(tmp_path):
     done = here(PHOTO, "--grid", "5x4", "--out", tmp_path)
     assert done.exit_code == 0, done.output
     assert "came back as it was" in done.stdout
+    assert "confidence" not in done.stdout  # of places that nobody asked for
     assert json.loads((tmp_path / "result.json").read_text())["unchanged"]
 
 

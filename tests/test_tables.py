@@ -189,3 +189,30 @@ def test_a_header_of_years_and_bad_lines(tmp_path) -> None:
         read_cells(file_of(tmp_path, "1,2\n3\n"))
     with pytest.raises(BadInput, match="not a text file"):
         read_cells(file_of(tmp_path, "a,b\x00\n1,2\n"))
+
+
+def test_two_matches_with_one_second_table_do_not_mix(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    points = np.random.default_rng(0).random((6, 2))
+    for name in ("a", "b", "c"):
+        np.savetxt(f"{name}.csv", points, delimiter=",", header="x,y", comments="")
+    for first in ("a", "b"):
+        assert run("match", f"{first}.csv", "c.csv").exit_code == 0
+    assert sorted(folder.name for folder in (tmp_path / "unshuffled").iterdir()) == ["a-c-match", "b-c-match"]
+
+
+@pytest.mark.parametrize("cell", ["8.050,03", "1'234.5", "12 345", "1.234.567"])
+def test_a_sign_between_the_thousands_is_told(tmp_path, cell) -> None:
+    path = file_of(tmp_path, f"name;x;y\na;1;2\nb;{cell};3\nc;4;5\n")
+    with pytest.raises(BadInput, match="without a sign between the thousands"):
+        read_table(path)
+
+
+def test_names_in_letters_that_the_font_lacks_are_no_warning(tmp_path) -> None:
+    """Warnings are errors here."""
+    done = run("tour", file_of(tmp_path, "name,x,y\n東京,1,2\n大阪,3,5\n京都,7,1\n"), "-o", tmp_path / "o")
+    assert done.exit_code == 0, done.exception
+    assert any((tmp_path / "o").glob("*.png"))
+    assert run("tour", file_of(tmp_path, "x,y\n1,2\n"), "-o", tmp_path / "o").stdout.startswith(
+        "1 city, columns x and y."
+    )

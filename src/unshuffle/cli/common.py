@@ -226,14 +226,16 @@ def _one_by_one(parameter: inspect.Parameter) -> list[inspect.Parameter]:
 
 
 def own_folder(signature: inspect.Signature, given: dict[str, Any]) -> Path:
-    """Where the results go: a default such as ``unshuffled/INPUT-tour`` takes the name of the last argument, so that the
-    results of two inputs or of two commands never mix."""
+    """Where the results go: a default such as ``unshuffled/INPUT-tour`` takes the name of the last argument, and FIRST
+    that of the first one, so that the results of two inputs or of two commands never mix."""
     if given["out"] != signature.parameters["out"].default or "INPUT" not in str(given["out"]):
         return given["out"]
-    arguments = [name for name, p in signature.parameters.items() if _is_argument(p.annotation)]
-    last = given[arguments[-1]]
-    name = Path(last.value if isinstance(last, Enum) else last).resolve().stem
-    return Path(str(given["out"]).replace("INPUT", harmless(name) or "input"))
+    arguments = [given[name] for name, p in signature.parameters.items() if _is_argument(p.annotation)]
+    folder = str(given["out"])
+    for word, argument in (("FIRST", arguments[0]), ("INPUT", arguments[-1])):
+        name = Path(argument.value if isinstance(argument, Enum) else argument).resolve().stem
+        folder = folder.replace(word, harmless(name) or "input", 1)
+    return Path(folder)
 
 
 def _is_argument(annotation: Any) -> bool:
@@ -396,11 +398,18 @@ def free_memory() -> float | None:
         return None
 
 
+@contextlib.contextmanager
+def any_letters() -> Iterator[None]:
+    """Names in letters that the font does not have are drawn as boxes, without a word about each of them on the screen."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        yield
+
+
 def png_of(figure: Figure, dpi: int = 150) -> bytes:
     """A matplotlib figure as the bytes of a PNG file."""
     buffer = io.BytesIO()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing")  # a name in letters that the font does not have
+    with any_letters():
         # the usual compression takes seconds for many pixels, and saves hardly any
         figure.savefig(buffer, format="png", dpi=dpi, bbox_inches="tight", pil_kwargs={"compress_level": 3})
     return buffer.getvalue()

@@ -397,8 +397,14 @@ def lines(result: dict[str, Any], took: str, out: Path) -> list[str]:
     """What a person wants to know."""
     sure = [c for c in result["confidence"] if c > 0.9]
     count = len(result["confidence"])
-    told = [f"{count} tiles ({result['grid']}) in {took}; {len(sure)} of them placed with confidence above 0.9."]
-    if result["unchanged"] and "accuracy" not in result and result["energy"] is not None:
+    as_it_was = result["unchanged"] and "accuracy" not in result and result["energy"] is not None
+    told = [f"{count} tile{'s' * (count > 1)} ({result['grid']}) in {took}"]
+    told[0] += "." if as_it_was else f"; {len(sure)} of them placed with confidence above 0.9."
+    if count == 1:
+        told.append(
+            "One tile is no puzzle: to cut a picture into tiles, give the picture itself, --grid and --shuffle."
+        )
+    if as_it_was:
         told.append(
             f"The picture came back as it was: cut {result['grid']}, every tile stands where it fits best. If it is shuffled, "
             "its tiles are others: leave --grid out to find them. If it is whole, add --shuffle."

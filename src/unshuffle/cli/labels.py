@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .common import harmless
+from .common import any_letters, harmless
 
 if TYPE_CHECKING:
     import numpy as np
     from matplotlib.axes import Axes
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.transforms import Bbox
 
@@ -43,10 +44,15 @@ def name_ticks(axes: Axes, rows: Sequence[str] | None, columns: Sequence[str] | 
 
 def name_points(figure: Figure, axes: Axes, points: np.ndarray, names: list[str]) -> int:
     """A name beside each point where there is room, the loneliest points first; returns how many names there was room for."""
-    import numpy as np
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    canvas = FigureCanvasAgg(figure)
+    with any_letters():
+        return _beside_points(FigureCanvasAgg(figure), axes, points, [short(name) for name in names])
+
+
+def _beside_points(canvas: FigureCanvasAgg, axes: Axes, points: np.ndarray, names: list[str]) -> int:
+    import numpy as np
+
     canvas.draw()  # the layout decides where things are
     pixels = axes.transData.transform(points)
     apart = np.hypot(*(pixels[:, None] - pixels[None]).T) + 1e9 * np.eye(len(points))
@@ -56,7 +62,7 @@ def name_points(figure: Figure, axes: Axes, points: np.ndarray, names: list[str]
     for k in np.argsort(-apart.min(0), kind="stable").tolist():
         for right, up in AROUND:
             text = axes.annotate(
-                short(names[k]),
+                names[k],
                 (float(points[k, 0]), float(points[k, 1])),
                 xytext=(5 * right, 5 * up),
                 textcoords="offset points",

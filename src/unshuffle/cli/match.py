@@ -37,7 +37,7 @@ def match(
         float | None, typer.Option("--reject", help="Share of structure that must agree for a pair, between 0 and 1.")
     ] = None,
     drop: Drop = None,
-    usual: Usual = Usual(Path("unshuffled/INPUT-match")),
+    usual: Usual = Usual(Path("unshuffled/FIRST-INPUT-match")),
 ) -> None:
     """Match the rows of two tables by what each table knows of its own rows.
 
@@ -93,7 +93,8 @@ def _present(path: Path, drop: tuple[str, ...], both: tuple[Path, Path]) -> tupl
 
 def understood(table: Table, who: str) -> str:
     width = len(table.columns)
-    return f"{who}: {len(table.rows)} rows, {width} column{'s' * (width > 1)} of numbers"
+    height = len(table.rows)
+    return f"{who}: {height} row{'s' * (height > 1)}, {width} column{'s' * (width > 1)} of numbers"
 
 
 def read_anchors(path: Path, first: Table, second: Table) -> list[tuple[int, int]]:
@@ -145,7 +146,7 @@ def summary(paths: tuple[Path, Path], tables: tuple[Table, Table], found: Match,
 def lines(result: dict[str, Any], took: str, out: Path) -> list[str]:
     sets = [len(result["left out"][who]) for who in "AB"]
     told = [
-        f"{len(result['pairs'])} pairs by {result['structure']}, in {took}; left out: {sets[0]} of A, {sets[1]} of B."
+        f"{len(result['pairs'])} pair{'s' * (len(result['pairs']) != 1)} by {result['structure']}, in {took}; left out: {sets[0]} of A, {sets[1]} of B."
     ]
     if not result["pairs"]:
         told.append("All are left out: no pair has enough structure in common (a smaller --reject asks for less).")

@@ -91,7 +91,7 @@ def tour(
 
 def _title(cities: Cities, solution: Solution) -> str:
     polished = "" if solution.polished is None else f", {_number(cities, solution.best_energy)} polished"
-    return f"{cities.name}: {cities.n} cities, length {_number(cities, solution.energy)}{polished}"
+    return f"{cities.name}: {cities.counted}, length {_number(cities, solution.energy)}{polished}"
 
 
 def _number(cities: Cities, length: float) -> str:
@@ -124,7 +124,7 @@ def _stops(cities: Cities, solution: Solution, order: Tensor) -> Iterator[tuple[
 
 def _lines(cities: Cities, solution: Solution, clock: Clock, files: list[Path]) -> list[str]:
     how = "without" if cities.places is None else "by shortest links and"
-    lines = [f"{cities.name}: {cities.n} cities, length {_number(cities, solution.energy)} {how} local search"]
+    lines = [f"{cities.name}: {cities.counted}, length {_number(cities, solution.energy)} {how} local search"]
     if solution.polished is not None and cities.places is None:
         lines.append(f"with 2-opt and Or-opt: {_number(cities, solution.best_energy)}")
     runs = len(solution.energies)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from jaxtyping import Float
 
 from ..errors import BadInput
 from .cells import NAMES, Sheet, is_number, read_cells
+
+THOUSANDS = re.compile(r"[+-]?\d{1,3}([.,' \u00a0\u202f’]\d{3})+([.,]\d+)?")  # 1.234,5 or 1'234.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +103,8 @@ def _number(cell: str, row: str, column: str, sheet: Sheet) -> float:
     if cell == "":
         raise BadInput(f"{where} is empty; fill it in or drop the row.")
     if not is_number(cell):
+        if THOUSANDS.fullmatch(cell):
+            raise BadInput(f"{where} is {cell[:40]!r}; write its number without a sign between the thousands.")
         raise BadInput(f"{where} is {cell[:40]!r}, not a number; leave that column out with --drop {column!r}.")
     value = float(cell)
     if not np.isfinite(value):

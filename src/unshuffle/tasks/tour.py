@@ -52,6 +52,14 @@ class Cities:
     def n(self) -> int:
         return len(self.labels)
 
+    @property
+    def counted(self) -> str:
+        return _counted(self.n)
+
+
+def _counted(n: int) -> str:
+    return "1 city" if n == 1 else f"{n} cities"
+
 
 def read_cities(path: Path, columns: Sequence[str] = (), drop: Sequence[str] = ()) -> Cities:
     """A TSPLIB ``.tsp`` (or ``.atsp``) file, or any table of coordinates (one city per line) or of distances (square).
@@ -65,7 +73,7 @@ def read_cities(path: Path, columns: Sequence[str] = (), drop: Sequence[str] = (
         if columns or drop:
             raise BadInput(f"{path.name} is a TSPLIB file, which has no columns to choose or to drop.")
         name, cost, points, rule, drawn, labels = read_tsplib(_text(path), path)
-        words, places = f"{len(labels)} cities, distances as TSPLIB has them", None
+        words, places = f"{_counted(len(labels))}, distances as TSPLIB has them", None
         if cost is None and points is not None and rule is not None:
             cost, places = _measured(points, rule, on_sphere(radians(points)[:, ::-1]) if rule is geo else points)
         return Cities(name, cost, drawn, labels, whole=True, understood=words, places=places)
@@ -91,7 +99,7 @@ def _from_sheet(sheet: Sheet, columns: Sequence[str], drop: Sequence[str]) -> Ci
     chosen = chosen or [k for k in numeric if k != named]
     labels = [str(i + 1) for i in range(len(sheet.body))] if named is None else sheet.column(named)
     values = numbers(sheet, chosen, labels)
-    words = f"{len(values)} cities{'' if named is None else f' named by column {sheet.title(named)}'}"
+    words = f"{_counted(len(values))}{'' if named is None else f' named by column {sheet.title(named)}'}"
     rest = [sheet.title(k) for k in range(sheet.width) if k not in chosen and k != named]
     ignored = f"; {listed(rest)} ignored" if rest else ""
     if not columns and _is_distances(values, sheet, chosen):
