@@ -410,3 +410,12 @@ def test_bad_tables_are_one_sentence_and_nothing_is_written(tables, tmp_path, mo
     assert done.exit_code == 2
     assert words in " ".join(done.stderr.split())
     assert not (tmp_path / "o").exists()
+
+
+def test_the_picture_shows_confidence_from_none_to_full(tables, tmp_path, monkeypatch):
+    """One pair, or pairs that are all alike, would be drawn from -0.1 to 0.1."""
+    drawn = []
+    monkeypatch.setattr("unshuffle.cli.match.png_of", lambda figure: drawn.append(figure) or b"")
+    done = run(*tables[:2], "--out", tmp_path / "o")
+    assert done.exit_code == 0, done.output
+    assert [links.get_clim() for links in drawn[0].axes[0].collections if links.get_array() is not None] == [(0, 1)]

@@ -174,6 +174,7 @@ def picture_of(tables: tuple[Table, Table], found: Match, distances: bool) -> Fi
     order = np.argsort(shade)
     links = LineCollection(list(np.stack([A[i], B[k]], 1)[order]), cmap="viridis_r", linewidths=0.9)
     links.set_array(sure[order])
+    links.set_clim(0, 1)
     crowded = min(1.0, 12 / np.sqrt(max(len(i), 1)))
     links.set_alpha((crowded * (0.15 + 0.75 * shade[order])).tolist())
     axes.add_collection(links)
@@ -183,7 +184,8 @@ def picture_of(tables: tuple[Table, Table], found: Match, distances: bool) -> Fi
         axes.scatter(*X[matched].T, s=14, color="#12403c", zorder=3)
         axes.scatter(*X[~matched].T, s=16, facecolors="white", edgecolors="#c04030", zorder=3)
         axes.text(X[:, 0].mean(), max(A[:, 1].max(), B[:, 1].max()) + 0.04, who, ha="center", fontsize=13)
-    axes.set_title(f"{len(i)} pairs by {found.structure}; red circles are left out")
+    counted = f"{len(i)} pair{'s' * (len(i) != 1)}"
+    axes.set_title(f"{counted} by {found.structure}; red circles are left out", pad=20)  # above A and B
     if len(i):
         figure.colorbar(links, ax=axes, label="confidence", fraction=0.03)
     axes.set_aspect("equal")
