@@ -15,7 +15,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import islice
+from itertools import cycle, islice
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -90,7 +90,7 @@ def jigsaw(way: str, seed: int, data: Path | None) -> float:
         if adam is None or moment.record is None or moment.learner is None:
             return
         learner = moment.learner.eval()
-        for items, allowed in islice(recipe.held_out()(moment.epoch), 20):  # pyright: ignore
+        for items, allowed in islice(cycle(recipe.held_out()), 20):  # pyright: ignore
             adam.zero_grad()
             learner(items, allowed, moment.epoch, recipe.samples).backward()
             adam.step()
