@@ -171,13 +171,17 @@ def jigsaw(arguments: argparse.Namespace) -> Iterator[Case]:
 
 
 def targets(epochs: int) -> dict[str, GumbelSinkhorn]:
-    """What the target of the layer without arguments was chosen from."""
-    let = {f"{100 * h:g} % open": GumbelSinkhorn(OpenPlaces(h, h, epochs=1, hold=False)) for h in (0.72, 0.6, 0.85)}
-    return let | {
-        "72 % open, held": GumbelSinkhorn(OpenPlaces(0.72, 0.72, epochs=1)),
+    """What the layer without arguments, the first, was chosen from; the noise of the others is 0.25 unless said."""
+    let = {
+        f"{100 * h:g} % open": GumbelSinkhorn(OpenPlaces(h, h, 1, hold=False), noise=0.25) for h in (0.72, 0.6, 0.85)
+    }
+    return {
+        "72 % open, noise 1.5 over the root of n": GumbelSinkhorn(),
+        **let,
+        "72 % open, held": GumbelSinkhorn(OpenPlaces(0.72, 0.72, epochs=1), noise=0.25),
         "72 % open, noise 0.5": GumbelSinkhorn(OpenPlaces(0.72, 0.72, epochs=1, hold=False), noise=0.5),
-        "entropy 0.9": GumbelSinkhorn(EntropyTarget(0.9, 0.9, epochs=1, hold=False)),
-        "entropy 0.9 to 0.1, held": GumbelSinkhorn(EntropyTarget(0.9, 0.1, epochs=epochs)),
+        "entropy 0.9": GumbelSinkhorn(EntropyTarget(0.9, 0.9, epochs=1, hold=False), noise=0.25),
+        "entropy 0.9 to 0.1, held": GumbelSinkhorn(EntropyTarget(0.9, 0.1, epochs=epochs), noise=0.25),
     }
 
 

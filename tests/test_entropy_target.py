@@ -113,7 +113,7 @@ def test_where_it_stands_is_saved_with_the_model():
 
 def test_without_arguments_it_is_led_and_needs_no_epoch():
     plain = us.GumbelSinkhorn()
-    assert plain == us.GumbelSinkhorn(us.OpenPlaces(0.72, 0.72, epochs=1, hold=False), noise=0.25)
+    assert plain == us.GumbelSinkhorn(us.OpenPlaces(0.72, 0.72, epochs=1, hold=False))
     assert us.GumbelSinkhorn(us.Constant(2.0)).noise == 1.0
     assert us.Sinkhorn().schedule == us.Constant(1.0)
     scores, told = 50 * torch.randn(40, 20, 20), us.GumbelSinkhorn()
@@ -276,3 +276,12 @@ def test_recipes_with_it_are_written_down_and_read_back(schedule):
     recipe = replace(Sorting.paper(5), relax=us.GumbelSinkhorn(schedule))
     again = recipe_from(plain(recipe)).relax.schedule
     assert again == schedule or again() == schedule()
+
+
+@pytest.mark.parametrize("n", [4, 25, 100])
+def test_unless_given_the_noise_is_that_of_the_size(n):
+    scores = torch.randn(2, n, n)
+    by_itself, given = (us.GumbelSinkhorn(noise=noise) for noise in (None, 1.5 / math.sqrt(n)))
+    one, other = (relax(scores, samples=2, generator=torch.Generator().manual_seed(3)) for relax in (by_itself, given))
+    assert torch.equal(one, other)
+    assert by_itself != given

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 from ..errors import BadInput
-from ..temperature.entropy import QUIET, STEADY
+from ..temperature.entropy import STEADY
 from ..temperature.local import Controller, LocalTemperature, MatchedScalar
 from ..temperature.schedules import Anneal, Constant, Schedule
 
@@ -15,7 +15,7 @@ class Tempered(TypedDict):
 
     schedule: Schedule
     local: Controller | None
-    noise: float
+    noise: float | None
 
 
 def tempered(
@@ -33,7 +33,7 @@ def tempered(
         "global": {"schedule": schedule, "local": None, "noise": noise},
         "adaptive": {"schedule": schedule, "local": field, "noise": noise},
         "matched": {"schedule": schedule, "local": MatchedScalar(field), "noise": noise},
-        "entropy": {"schedule": STEADY, "local": None, "noise": QUIET if noise else 0.0},
+        "entropy": {"schedule": STEADY, "local": None, "noise": None if noise else 0.0},
     }
     if degree is not None:
         ways["degree"] = {"schedule": schedule, "local": degree, "noise": noise}

@@ -17,7 +17,7 @@ from ..operators.permutation import square
 from ..operators.precision import widened
 from ..operators.sinkhorn import with_left_out
 from ..shapes import Scores
-from ..temperature.entropy import QUIET, STEADY, TARGETS, Sharpness, ahead
+from ..temperature.entropy import STEADY, TARGETS, Sharpness, ahead, quiet
 from ..temperature.local import Controller
 from ..temperature.report import FieldReport, diagnose
 from ..temperature.schedules import UNIT, Schedule
@@ -31,7 +31,7 @@ class GumbelSinkhorn(Scheduled):
 
     By default, or with another `EntropyTarget`: $P = \mathrm{Sinkhorn}(a S + \sigma g)$. The sharpness a is led by the entropy of the rows,
     a step a call in training, so the scale of the scores does not matter; no gradient goes through a. The noise $\sigma$ is in
-    units of logits, 1/4 unless given. The default target is the same at every epoch: a loop need not tell which one it is.
+    units of logits, $1.5/\sqrt{n}$ of n places unless given. The default target is the same at every epoch: a loop need not tell which one it is.
 
     With a schedule of inverse temperatures: $P = \mathrm{Sinkhorn}(\beta \odot (S + g))$, the paper's Algorithm 1. The schedule gives the
     base $\beta_0$ by epoch; `local` (from epoch `adapt_from` on) makes it a field; the noise is 1 unless given. Without noise
@@ -63,14 +63,15 @@ class GumbelSinkhorn(Scheduled):
         whole("adapt_from", self.adapt_from, 0)
         if self.noise is None:
             self.__dict__["noise"] = self.usual["noise"]
-        number("noise", self.noise, least=0)
+        if self.noise is not None:
+            number("noise", self.noise, least=0)
         if isinstance(self.schedule, TARGETS):
             self.sharpness = Sharpness()
 
     @property
-    def usual(self) -> dict[str, float]:
-        """Defaults that depend on other settings."""
-        return {"noise": QUIET if isinstance(self.schedule, TARGETS) else 1.0}
+    def usual(self) -> dict[str, float | None]:
+        """Defaults that depend on other settings; None is by the size of what comes."""
+        return {"noise": None if isinstance(self.schedule, TARGETS) else 1.0}
 
     @property
     def left_out(self) -> LeftOut:
@@ -90,7 +91,7 @@ class GumbelSinkhorn(Scheduled):
         return padded.real(soft), partial_one_hot(order, padded.real(soft))
 
     def _square(self, scores: Scores, allowed: MaskOrNone, draw: Draw) -> tuple[Tensor, Padded | None]:
-        noise = (self.noise or 0.0) if self.training else 0.0
+        noise = (quiet(scores) if self.noise is None else self.noise) if self.training else 0.0
         if not isinstance(self.schedule, TARGETS):
             return self._soft(scores, draw.beta, noise, self.left_out, allowed, draw)
         target = self.schedule.entropy(draw.beta, scores, allowed)

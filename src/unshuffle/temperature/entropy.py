@@ -31,7 +31,7 @@ from .schedules import LinearInBeta, Number, share_of
 from .signals import Allowed
 
 ROWS = 200  # of a batch that are looked at: the mean entropy of a few matrices tells that of all
-QUIET = 0.25  # noise in logits, where none is given
+QUIET = 1.5  # over the root of the number of places: noise in logits, where none is given
 RATE = 0.3  # of log a, per unit of entropy and step
 UNDECIDED = 2.0  # over the number of places: the spread of logits to begin with, so that chance weighs next to nothing
 STEPS = 10  # of the search at most; it gains a factor of some three a step
@@ -191,6 +191,15 @@ class Sharpness(nn.Module):
         if bool(self.log_a.isnan()):
             return sharpness(scores, target, iterations, allowed, left_out)
         return self.log_a.exp().to(scores.dtype)
+
+
+def quiet(scores: Scores) -> float:
+    r"""The noise in logits that means the same at every n.
+
+    A blend of n items fluctuates by sigma / sqrt(n) of their spread from draw to draw, and what stands at neighbouring places differs by
+    1 / n of it: the draws of a matrix agree on which is larger as long as sigma sqrt(n) stays the same.
+    """
+    return QUIET / scores.shape[-1] ** 0.5
 
 
 def ahead(a: Float[Tensor, ""], target: Number | Tensor) -> Float[Tensor, ""]:
