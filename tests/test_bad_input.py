@@ -779,3 +779,9 @@ def test_all_that_was_said_is_as_recorded(heard):
     old = {test: said for test, said in recorded()["refusals"].items() if test in heard.said}
     lines = list(differences(old, {test: sorted(said) for test, said in heard.said.items()}, lambda a, b: a == b))
     assert not lines, "\n".join(lines)
+
+
+@pytest.mark.parametrize("relax", [us.NeuralSort(), us.StraightThrough(us.SoftSort())])
+def test_a_sort_is_not_trained_on_scores_of_items_and_positions(relax):
+    with pytest.raises(us.BadInput, match=r"one key per item .* shape \(4, 5, 5\)"):
+        us.fit(torch.nn.Linear(1, 5), [torch.rand(4, 5, 1)], loss=us.losses.monotone, relax=relax, epochs=1)

@@ -12,7 +12,9 @@ from torch import Tensor, nn
 from ..errors import BadInput, function
 from ..operators.partial import NOBODY
 from ..operators.permutation import reorder, to_matrix
+from ..relaxations.neuralsort import NeuralSort
 from ..relaxations.protocol import Relaxation
+from ..relaxations.softsort import SoftSort
 from ..temperature.entropy import Sharpness
 from ..temperature.report import FieldReport
 
@@ -47,7 +49,13 @@ Loss = Callable[[Tensor], Tensor] | OnPermutation
 
 
 def placeable(scores: Tensor, relax: Relaxation) -> Tensor:
-    """The scores, if there is a place for every item, or the relaxation was told that some have none."""
+    """The scores, if there is a place for every item, or the relaxation was told that some have none; keys, if it sorts."""
+    sorts = getattr(relax, "soft", relax)
+    if scores.ndim == 3 and isinstance(sorts, (NeuralSort, SoftSort)):
+        raise BadInput(
+            f"{type(sorts).__name__} sorts by one key per item (lists x items), but the network gives scores of shape"
+            f" {tuple(scores.shape)}; us.GumbelSinkhorn() takes scores of items x positions."
+        )
     leaves_out = any(part is not None for part in getattr(relax, "left_out", NOBODY))
     if scores.ndim == 3 and scores.shape[1] != scores.shape[2] and not leaves_out:
         raise BadInput(

@@ -22,6 +22,7 @@ Keys = Float[Tensor, "... n"]
 class NeuralSort(Scheduled):
     r"""$P_{jk} = \mathrm{softmax}_j\bigl(\beta((2k - n - 1) s_j - \sum_l |s_j - s_l|)\bigr)$, ascending, k = 1..n.
 
+    Keys are (..., n): (3, 5, 8) are 15 lists of 8 keys, not scores of 5 items at 8 positions; everybody has a place.
     Column k is a distribution over *items*; the paper writes the transpose (positions x items) and the descending order.
     `as_published=True` reproduces the paper's code instead: softmax over *positions*, where the pairwise term
     is the same for all entries of a row and cancels, so the keys are compared with nothing, and what all have in common

@@ -15,6 +15,7 @@ from .protocol import MaskOrNone, Number, Orders, SoftPermutations, with_samples
 class SoftSort(Scheduled):
     r"""$P_{jk} = \mathrm{softmax}_j(-\beta |s_{(k)} - s_j|^p)$ with $s_{(k)}$ the k-th smallest key.
 
+    Keys are (..., n): (3, 5, 8) are 15 lists of 8 keys, not scores of 5 items at 8 positions; everybody has a place.
     Column k is a distribution over items; the paper writes the transpose and the descending order.
     """
 

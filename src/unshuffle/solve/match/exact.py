@@ -20,7 +20,7 @@ from ...watch import Watch
 from .found import Asked, Found
 from .overlay import coordinates, flat, overlaid
 from .slack import Slack
-from .starts import coarse, rotations
+from .starts import GROUPS, coarse, rotations
 
 REJECT = 0.7
 """Share of a usual pair's support below which a pair is left out: its distances are then off by three standard deviations of the
@@ -43,6 +43,8 @@ class Tolerances:
     soft: float = 8.0
     most: int = 100
     """Bumps at most: more do not fit the memory and time of a large set."""
+    many: int = 40
+    """Bumps at most while it is searched among more points than there are groups: what they find is looked at closely after."""
     least: int = 12
     """Bumps once there is no more time."""
 
@@ -138,10 +140,11 @@ def match_distances(
     D1, D2 = D1.float(), D2.float()
     share = REJECT if reject is None else reject
     search, unit = Search(share, prior, pull, watch), _nearest(D1, D2)
-    P = _starts(D1, D2, search, t.runs if all(map(flat, places)) else 4 * t.runs, t, generator)
+    most = t.most if max(len(D1), len(D2)) <= GROUPS else min(t.most, t.many)
+    P = _starts(D1, D2, search, t.runs if all(map(flat, places)) else 4 * t.runs, replace(t, most=most), generator)
     if watch.stopped:  # what the groups say: with few bumps, a product of the matrices is as soon done as said
-        P, t = P[:1], replace(t, middle=t.coarse, most=t.least)
-    problem = Distances(D1, D2, t.middle * unit, t.most)
+        P, t, most = P[:1], replace(t, middle=t.coarse, most=t.least), t.least
+    problem = Distances(D1, D2, t.middle * unit, most)
     P, support, usual = search.level(problem, P, (3.0, 6.0), 6)
     best = (P * support).sum((-1, -2)).argmax()
     P, support, usual = P[best][None], support[best][None], usual[best][None]
