@@ -111,6 +111,17 @@ def test_where_it_stands_is_saved_with_the_model():
     assert lead.log_a.isnan()
 
 
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
+def test_a_model_in_half_precision_is_led_in_steps_as_small_as_any(half):
+    layer, scores = us.GumbelSinkhorn(), torch.randn(4, 6, 6, generator=torch.Generator().manual_seed(0)).to(half)
+    layer(scores.float())
+    other = copy.deepcopy(layer).to(half)
+    for _ in range(20):
+        layer(scores.float())
+        assert other(scores).dtype == half
+    assert torch.equal(other.sharpness.log_a, layer.sharpness.log_a)
+
+
 def test_without_arguments_it_is_led_and_needs_no_epoch():
     plain = us.GumbelSinkhorn()
     assert plain == us.GumbelSinkhorn(us.OpenPlaces(0.72, 0.72, epochs=1, hold=False))

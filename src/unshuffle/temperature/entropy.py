@@ -24,6 +24,7 @@ from ..operators.assignment import mask_for, masked
 from ..operators.entropies import row_and_column_entropies
 from ..operators.partial import NOBODY, LeftOut
 from ..operators.permutation import entropy, rectangle
+from ..operators.precision import HALF
 from ..operators.sinkhorn import with_left_out
 from ..shapes import Scores
 from .parts import Parts
@@ -127,6 +128,14 @@ class Sharpness(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("log_a", torch.tensor(math.nan))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Sharpness:
+        """What `.to` and its like do, but in half precision small steps would round to none."""
+        before = self.log_a
+        super()._apply(fn, recurse)
+        if self.log_a.dtype in HALF:
+            self.log_a = before.to(self.log_a.device)
+        return self
 
     def reset(self) -> None:
         """Forget where it stood: the next step begins undecided."""
