@@ -62,12 +62,13 @@ def warm_step(
 
     Refreshes ``soft``, ``ahead``, ``purity`` ($\sum P^2$ over the mass: 1 when every row is decided).
     """
-    pull = pull.to(
-        state.soft
-    ).contiguous()  # and with it its smoothed copy: another layout would be another kernel to compile
+    compiled = have_numba and state.soft.device.type == "cpu"
+    pull = pull.to(state.soft)
+    if compiled:  # and its smoothed copy with it: another layout would be another kernel to compile
+        pull = pull.contiguous()
     if state.smooth is None:
         state.smooth = pull.clone()
-    if have_numba and state.soft.device.type == "cpu":
+    if compiled:
         _step_numba(state, pull, beta, damping, momentum, sweeps)
     else:
         _step_torch(state, pull, beta, damping, momentum, sweeps)
