@@ -66,7 +66,7 @@ def _of_each(soft: Tensor) -> tuple[Tensor, Tensor]:
 @operator("(Tensor soft) -> (Tensor, Tensor)", _of_each)
 def _both_entropies(soft: Tensor) -> tuple[Tensor, Tensor]:
     m, n = soft.shape[-2:]
-    flat = soft.reshape(-1, m, n).numpy()
+    flat = soft.reshape(-1, m, n).contiguous().numpy()
     rows, columns = np.zeros((len(flat), m), flat.dtype), np.zeros((len(flat), n), flat.dtype)
     in_chunks(lambda low, high: _entropies(flat, rows, columns, low, high), len(flat), 4.0 * flat.size)
     of_rows = torch.from_numpy(rows).reshape(soft.shape[:-1]) * (1 / math.log(n))
@@ -77,12 +77,21 @@ def _both_entropies(soft: Tensor) -> tuple[Tensor, Tensor]:
 def _entropies(soft, rows, columns, low, high):
     m, n = soft.shape[1:]
     eps, one = soft.dtype.type(EPS), soft.dtype.type(1)
+    # several rows at once: at the end of each the logarithms would be taken one by one
+    some = min(m, max(1, 2048 // n))
+    terms = np.empty(some * n, soft.dtype)
     for k in range(low, high):
-        for i in range(m):
-            total = soft.dtype.type(0)
-            for j in range(n):
-                q = max(soft[k, i, j], eps)
-                term = -q * log_of(q, q - one)
-                total += term
-                columns[k, j] += term
-            rows[k, i] = total
+        flat = soft[k].reshape(m * n)
+        for first in range(0, m, some):
+            count = min(some, m - first)
+            block = flat[first * n : (first + count) * n]
+            for e in range(block.size):
+                q = max(block[e], eps)
+                terms[e] = -q * log_of(q, q - one)
+            for i in range(count):
+                total = soft.dtype.type(0)
+                for j in range(n):
+                    term = terms[i * n + j]
+                    total += term
+                    columns[k, j] += term
+                rows[k, first + i] = total
