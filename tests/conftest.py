@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 from hypothesis import settings
@@ -48,21 +49,30 @@ LONG = (
     "train",
     "studio_browser",
     "partial",
+    "cli",
+    "estimator",
     "relaxations",
     "studio",
-    "estimator",
-    "cli",
+    "bad_input",
     "partial_solve",
     "jigsaw",
     "match",
-    "sets",
-    "time",
-    "candidates",
-    "path",
     "strips",
-    "notebooks",
+    "path",
+    "time",
     "readme",
-    "bad_input",
+    "tour",
+    "candidates",
+    "memory",
+    "notebooks",
+    "jit",
+    "gumbel",
+    "grid",
+    "ring",
+    "sets",
+    "many",
+    "batch",
+    "seriation",
 )
 
 
@@ -76,6 +86,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The files that take longest first, so that all processes end together."""
     first = {f"test_{name}.py": rank for rank, name in enumerate(LONG)}
     items.sort(key=lambda item: first.get(item.path.name, len(first)))
+
+
+def pytest_collection_finish() -> None:
+    """Every process of a run reads every file of tests: what is compiled there, each of them waits for."""
+    kernels = sys.modules.get("unshuffle.operators._sinkhorn.one_by_one")
+    if kernels is not None and getattr(kernels.forward, "signatures", ()):
+        raise pytest.UsageError("A file of tests calls sinkhorn while it is read; let a test or a fixture do it.")
 
 
 @pytest.fixture(autouse=True)

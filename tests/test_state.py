@@ -20,7 +20,7 @@ MODULES = {
     "TourScorer": (lambda: us.networks.TourScorer(4), torch.rand(2, 4, 2)),
     "ContextScorer": (lambda: us.networks.ContextScorer(), torch.rand(2, 4, 1)),
     "UnrolledAnnealer": (lambda: us.networks.UnrolledAnnealer(), torch.rand(2, 12, 2)),
-    "LearnedTemperature": (lambda: us.LearnedTemperature(), us.sinkhorn(torch.randn(2, 4, 4))),
+    "LearnedTemperature": (lambda: us.LearnedTemperature(), torch.randn(2, 4, 4).softmax(-1)),
 }
 
 
