@@ -72,10 +72,10 @@ def test_an_entropy_target_is_that_of_the_layer_without_arguments():
     field = us.LocalTemperature()
     ways = tempered("entropy", us.Anneal(0.5, 2.0, 10), field)
     assert ways["schedule"] == us.GumbelSinkhorn().schedule
-    assert (ways["local"], ways["noise"]) == (None, 0.25)
+    assert (ways["local"], ways["noise"]) == (None, None)
     assert tempered("entropy", us.Anneal(0.5, 2.0, 10), field, noise=0.0)["noise"] == 0.0
     for recipe in (Sorting.paper(5, temperature="entropy", annealed=70), Sorting.strong(5, temperature="entropy")):
-        assert recipe.relax == us.GumbelSinkhorn(noise=0.25, adapt_from=recipe.relax.adapt_from)
+        assert recipe.relax == us.GumbelSinkhorn(adapt_from=recipe.relax.adapt_from)
 
 
 def test_lists_are_disjoint_by_purpose_and_paired_by_seed():

@@ -208,7 +208,7 @@ def quiet(scores: Scores) -> float:
     A blend of n items fluctuates by sigma / sqrt(n) of their spread from draw to draw, and what stands at neighbouring places differs by
     1 / n of it: the draws of a matrix agree on which is larger as long as sigma sqrt(n) stays the same.
     """
-    return QUIET / scores.shape[-1] ** 0.5
+    return QUIET / rectangle(scores).shape[-1] ** 0.5
 
 
 def ahead(a: Float[Tensor, ""], target: Number | Tensor) -> Float[Tensor, ""]:
