@@ -17,7 +17,7 @@ from ..operators.permutation import square
 from ..operators.precision import widened
 from ..operators.sinkhorn import with_left_out
 from ..shapes import Scores
-from ..temperature.entropy import STEADY, TARGETS, Sharpness, ahead, quiet
+from ..temperature.entropy import STEADY, TARGETS, Sharpness, ahead, is_number, quiet
 from ..temperature.local import Controller
 from ..temperature.report import FieldReport, diagnose
 from ..temperature.schedules import UNIT, Schedule
@@ -102,9 +102,11 @@ class GumbelSinkhorn(Scheduled):
                     "each is for matrices in which every item has a place: without reject, keep or empty positions."
                 )
             a = a * self.schedule.each(a.detach() * scores.detach(), self.iterations, allowed)
-        # sigma (S a / sigma + g) is a S + sigma g
-        scale, beta, noise = (a / noise, noise, 1.0) if noise else (a, 1.0, 0.0)
-        soft = self._soft(scores * scale, beta, noise, self.left_out.times(scale), allowed, draw)
+        if is_number(a) and 1e-20 < a.item() < 1e20:  # a (S + sigma / a g), where nothing has to be multiplied
+            soft = self._soft(scores, a.item(), noise / a.item(), self.left_out, allowed, draw)
+        else:  # sigma (S a / sigma + g) is the same
+            scale, beta, noise = (a / noise, noise, 1.0) if noise else (a, 1.0, 0.0)
+            soft = self._soft(scores * scale, beta, noise, self.left_out.times(scale), allowed, draw)
         self.sharpness.lead(scores, target, self.iterations, allowed, self.left_out, self.schedule.hold)
         return soft
 

@@ -182,8 +182,8 @@ class Sharpness(nn.Module):
         return torch.where(self.log_a.isnan(), undecided(few, allowed).to(self.log_a), self.log_a)
 
     def _stands(self) -> bool:
-        """Whether training has begun, where that can be known without waiting for a GPU or inside a graph."""
-        return not torch.compiler.is_compiling() and self.log_a.is_cpu and not math.isnan(self.log_a.item())
+        """Whether training has begun, where that can be known."""
+        return is_number(self.log_a) and not math.isnan(self.log_a.item())
 
     def at(
         self,
@@ -200,6 +200,12 @@ class Sharpness(nn.Module):
         if bool(self.log_a.isnan()):
             return sharpness(scores, target, iterations, allowed, left_out)
         return self.log_a.exp().to(scores.dtype)
+
+
+def is_number(value: Tensor) -> bool:
+    """Whether it can be read as a number without a gradient getting lost, waiting for a GPU, or inside a graph."""
+    known = not torch.compiler.is_compiling() and value.ndim == 0 and value.is_cpu
+    return known and not value.requires_grad and not in_transform(value)
 
 
 def quiet(scores: Scores) -> float:
