@@ -135,9 +135,8 @@ def main() -> None:
     arguments = parser.parse_args()
     began = time.monotonic()
     done = json.loads(arguments.out.read_text()) if arguments.out.exists() else {}
-    for task in (
-        () if arguments.print else arguments.tasks or TASKS if arguments.data else arguments.tasks or ["sorting"]
-    ):
+    tasks = arguments.tasks or (TASKS if arguments.data else ["sorting"])
+    for task in () if arguments.print else tasks:
         for seed in range(arguments.seeds):
             for way in WAYS:
                 key = f"{task} | {way} | seed {seed}"

@@ -101,7 +101,7 @@ class GumbelSinkhorn(Scheduled):
                 raise BadInput(
                     "each is for matrices in which every item has a place: without reject, keep or empty positions."
                 )
-            a = a * self.schedule.each(a.detach() * scores.detach(), self.iterations, allowed)
+            a = a * self.schedule.each(a * scores, self.iterations, allowed)
         if is_number(a) and 1e-20 < a.item() < 1e20:  # a (S + sigma / a g), where nothing has to be multiplied
             soft = self._soft(scores, a.item(), noise / a.item(), self.left_out, allowed, draw)
         else:  # sigma (S a / sigma + g) is the same

@@ -101,8 +101,8 @@ class LearnedTarget(nn.Module):
         self.start = start
         self.raw = nn.Parameter(torch.tensor(math.log(start / (1 - start))))
 
-    def forward(self, epoch: Number = 0) -> float:
-        return float(torch.sigmoid(self.raw.detach()))
+    def forward(self, epoch: Number = 0) -> Tensor:
+        return torch.sigmoid(self.raw.detach())
 
     def entropy(self, now: Number | Tensor, scores: Scores, allowed: Allowed | None = None) -> Tensor:
         """Whatever is scheduled for now: the target as it has been learned."""

@@ -13,7 +13,6 @@ import math
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -49,8 +48,8 @@ class EachRow:
         whole("steps", self.steps, 1)
         number("most", self.most, least=1)
 
-    @torch.no_grad()
     def __call__(self, logits: Scores, iterations: int, allowed: Allowed | None = None) -> Float[Tensor, "*batch _ _"]:
+        logits = logits.detach()
         rows, columns = logits.new_zeros(logits.shape[:-1]), logits.new_zeros(*logits.shape[:-2], logits.shape[-1])
         mean, limit = None, math.log(self.most)
         for _ in range(self.steps):
