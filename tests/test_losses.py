@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import reference_method as reference
 from unshuffle.errors import BadInput
+from unshuffle.operators.permutation import reorder
 from unshuffle.structure.layouts import Grid
 from unshuffle.structure.losses import (
     Smoothness,
@@ -86,6 +87,17 @@ def test_band_1_is_the_seam_alone_and_flattened_tiles_give_the_same():
     torch.testing.assert_close(smooth1(tiles, grid), smooth2k(tiles, grid, band=1))
     torch.testing.assert_close(Smoothness(grid, (3, 4, 5), band=2)(tiles.flatten(2)), smooth2k(tiles, grid, band=2))
     assert smooth1(tiles, grid).shape == (2,)
+
+
+@pytest.mark.parametrize(("band", "power"), [(1, 2.0), (2, 1.0), (3, 2.0)])
+def test_only_what_lies_beside_seams_need_be_blended(band, power):
+    tiles, loss = values(2, 6, 3, 4, 5).flatten(2), Smoothness(Grid(2, 3), (3, 4, 5), band, power)
+    P = torch.softmax(values(4, 2, 6, 6), -1).requires_grad_()
+    whole = loss(reorder(P, tiles.expand(4, 2, 6, -1)))
+    ours = loss.blended(P, tiles)
+    torch.testing.assert_close(ours, whole)
+    gradients = (torch.autograd.grad(value.square().sum(), P)[0] for value in (ours, whole))
+    torch.testing.assert_close(*gradients)
 
 
 @pytest.mark.parametrize("band", [1, 2])

@@ -20,7 +20,9 @@ from unshuffle.networks import (
     diffusions,
     lazy_walks,
     standardised,
+    tiles,
 )
+from unshuffle.operators import pooled
 
 
 def items(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -115,6 +117,28 @@ def test_tiles_of_any_size(tile):
     assert network(items(2, 4, c * h * w)).shape == (2, 4, 4)
     with pytest.raises(BadInput, match="values"):
         network(items(4, c * h * w + 1))
+
+
+@pytest.mark.parametrize(("tile", "count"), [((3, 7, 6), 5), ((1, 1, 1), 2), ((3, 4, 9), 9)])
+def test_tiles_at_once_are_the_three_layers(tile, count, monkeypatch):
+    """Values and gradients, with more tiles than are taken at once and with odd sizes; some maps are negative everywhere."""
+    network = seeded(lambda: TileScorer(4, tile, channels=6))
+    x, weight = items(count, 4, tile[0] * tile[1] * tile[2]) - 0.5, items(count, 4, 4)
+    found = []
+    for at_once in (pooled.at_once, lambda *_: False):
+        monkeypatch.setattr(tiles, "at_once", at_once)
+        network.zero_grad()
+        scores = network(x)
+        (scores * weight).sum().backward()
+        found.append([scores.detach(), *(p.grad.clone() for p in network.parameters())])
+    assert "Pooled" in str(pooled.pooled(x.reshape(-1, *tile), network.picture[0]).grad_fn)
+    torch.testing.assert_close(found[0], found[1], atol=2e-5, rtol=2e-5)
+
+
+def test_gradients_of_the_pixels_and_of_double_precision_go_through_the_layers():
+    network = seeded(lambda: TileScorer(4, (1, 4, 5), channels=3)).double()
+    x = items(2, 4, 20).double().requires_grad_()
+    assert torch.autograd.gradcheck(network, x)
 
 
 def test_the_tile_scorer_sees_pixels_where_they_are():

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import cast
 
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
 from ..errors import BadInput
+from ..operators.pooled import at_once, pooled
 from ..shapes import Items
 from .items import ItemScores, sizes, tile_of
 
@@ -29,4 +32,14 @@ class TileScorer(nn.Module):
     def forward(self, items: Items) -> ItemScores:
         if items.shape[-1] != math.prod(self.tile):
             raise BadInput(f"tiles of {self.tile} have {math.prod(self.tile)} values, got items of {items.shape[-1]}.")
-        return self.places(self.picture(items.reshape(-1, *self.tile))).unflatten(0, items.shape[:-1])
+        tiles, convolution = items.reshape(-1, *self.tile), cast(nn.Conv2d, self.picture[0])
+        if at_once(tiles, convolution):
+            scores = self._placed(pooled(tiles, convolution))
+        else:
+            scores = self.places(self.picture(tiles))
+        return scores.unflatten(0, items.shape[:-1])
+
+    def _placed(self, maps: Float[Tensor, "tiles high wide maps"]) -> Float[Tensor, "tiles positions"]:
+        """`places` of maps that stand last: so do their weights then."""
+        weight = self.places.weight.unflatten(1, (maps.shape[-1], *maps.shape[1:3])).permute(0, 2, 3, 1)
+        return maps.flatten(1) @ weight.flatten(1).T

@@ -52,7 +52,7 @@ class BlendedSeams:
     power: float = 2.0
 
     def __call__(self, grid: Grid, tile: Tile) -> Loss:
-        return Smoothness(grid, tile, self.band, self.power)
+        return OnPermutation(Smoothness(grid, tile, self.band, self.power).blended)
 
 
 @dataclass(frozen=True)
