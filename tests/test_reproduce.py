@@ -24,13 +24,14 @@ from unshuffle.cli.common import build
 from unshuffle.paper import tours
 from unshuffle.paper.executor import Local, not_yet_computed
 from unshuffle.paper.geometry import ot4p
+from unshuffle.paper.jigsaws import jigsaw
 from unshuffle.paper.keys import PublishedKeys, UntrainedKeys, UntrainedSoftSort, greedy
 from unshuffle.paper.lock import held
 from unshuffle.paper.run import Busy, Means, Outcome, Planned, Training, Unfinished, carry_out, compact, result_of
 from unshuffle.paper.sorting import BUDGETS, RANGES, sorting
 from unshuffle.paper.store import Place, Result, Store
 from unshuffle.paper.tables import TABLES, Wanted
-from unshuffle.paper.tours import reference_tours, tsp
+from unshuffle.paper.tours import reference_tours, tsp, tsp_ablation
 from unshuffle.recipes.draws import DrawnOnce
 from unshuffle.recipes.jigsaw import Jigsaw
 from unshuffle.recipes.settings import plain
@@ -141,7 +142,7 @@ def test_the_place_of_a_picture_folder_does_not_matter():
     assert here.run.settings().recipe.data == "faces"
 
 
-@pytest.mark.parametrize("scale", ["smoke", "cpu", "paper"])
+@pytest.mark.parametrize("scale", ["smoke", "cpu", "sizes", "paper"])
 def test_every_table_lists_runs_whose_cells_the_report_knows(scale):
     for name in reported().keys() & TABLES.keys():
         table = TABLES[name]
@@ -167,6 +168,18 @@ def test_cuts_are_said():
     cut = {p.place.column: p.place.cut for p in runs if p.place.row == "trained NeuralSort"}
     assert cut == {"5": "", "10": "", "50": "20 of 150 epochs", "100": "the first 8 of 150 epochs"}
     assert not any(p.place.cut for p in runs if p.place.row == "strong recipe")
+
+
+def test_at_the_papers_sizes_schedules_of_tours_are_broken_off_and_all_else_is_whole():
+    assert not any(p.place.cut for p in sorting("sizes", (0,)))
+    assert {p.place.cut for p in jigsaw("sizes", (0,), Path("faces")) if p.place.row == "global"} == {
+        "100 of 500 epochs",
+        "100 of 600 epochs",
+    }
+    runs = {p.place.row: p for p in tsp_ablation("sizes", (0, 1, 2)) if p.place.seed == 0}
+    assert {p.place.cut for p in runs.values()} == {"the first 100 of 300 epochs"}
+    recipe: Any = runs["GS UTSP + TA"].run.recipe  # pyright: ignore[reportAttributeAccessIssue]
+    assert (recipe.epochs, recipe.relax.schedule.epochs, recipe.batch, recipe.samples) == (100, 200, 128, 8)
 
 
 def test_the_sorting_table_pairs_its_methods():

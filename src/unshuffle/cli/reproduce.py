@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
 TableName = Annotated[str, typer.Argument(metavar="TABLE", help="A table or figure of the paper, or all.")]
 ScaleName = Annotated[
-    str, typer.Option("--scale", help="smoke: a minute; cpu: some hours on two cores, cuts stated; paper: in full.")
+    str,
+    typer.Option(
+        "--scale",
+        help="smoke: a minute; cpu: some hours on two cores, cuts stated; sizes: the paper's sizes, fewer epochs of pictures and tours, days; paper: in full.",
+    ),
 ]
 Seeds = Annotated[
     str | None, typer.Option("--seeds", help="Which ones, with commas between (default: 0,1,2; smoke: 0,1).")

@@ -18,11 +18,11 @@ from .run import Itself, Means, Outcome, Planned, Scale
 from .store import Place
 
 ANCHORS = {5: 1, 6: 6, 7: 12}  # tiles a side: anchors
-DRAWS: dict[Scale, int] = {"smoke": 1_000, "cpu": 100_000, "paper": 100_000}
+DRAWS: dict[Scale, int] = {"smoke": 1_000, **dict.fromkeys(("cpu", "sizes", "paper"), 100_000)}
 STEPS: dict[Scale, tuple[tuple[int, int], ...]] = {  # batch, n
     "smoke": ((8, 10),),
     "cpu": ((256, 10), (256, 50), (256, 100), (64, 300)),
-    "paper": ((256, 10), (256, 50), (256, 100), (256, 300)),
+    **dict.fromkeys(("sizes", "paper"), ((256, 10), (256, 50), (256, 100), (256, 300))),
 }
 
 

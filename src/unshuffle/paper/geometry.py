@@ -19,6 +19,7 @@ from .store import Place
 BUDGETS: dict[Scale, tuple[Budget, ...]] = {
     "smoke": (Budget((5,), epochs=1, lists=64),),
     "cpu": (Budget((5, 10), epochs=30, lists=2_560), Budget((50,), epochs=10, lists=512)),
+    "sizes": (Budget((5, 10)), Budget((50,), epochs=30, lists=2_560)),
     "paper": (Budget((5, 10, 50, 100, 200)),),
 }
 

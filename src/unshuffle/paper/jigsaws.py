@@ -21,9 +21,10 @@ from .store import Place
 BUDGETS: dict[Scale, Budget] = {
     "smoke": Budget((5,), epochs=1, pixels=20),
     "cpu": Budget((5, 6, 7), epochs=25, pixels=45),
+    "sizes": Budget((5, 6, 7), epochs=100),
     "paper": Budget((5, 6, 7)),
 }
-ABLATION: dict[Scale, int] = {"smoke": 5, "cpu": 7, "paper": 7}  # tiles a side
+ABLATION: dict[Scale, int] = {"smoke": 5, "cpu": 7, "sizes": 7, "paper": 7}  # tiles a side
 
 
 def jigsaw(scale: Scale, seeds: Sequence[int], data: Path | None) -> list[Planned]:

@@ -19,7 +19,7 @@ from ..recipes.training import BestHeldOut, LastByTest, Recipe, train
 from .lock import held
 from .store import Place, Result, Store, key_of, same
 
-Scale = Literal["smoke", "cpu", "paper"]
+Scale = Literal["smoke", "cpu", "sizes", "paper"]
 PACKAGES = ("torch", "numpy", "scipy", "numba")
 # of an epoch's line in the log: what the figures show
 KEPT = ("epoch", "loss", "held_out", "tau", "row_entropy_mean", "beta_mean", "beta_min", "seconds")

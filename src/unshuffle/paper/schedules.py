@@ -16,6 +16,7 @@ HORIZONS = (150, 100, 50)  # of 150 epochs
 BUDGETS: dict[Scale, Budget] = {
     "smoke": Budget((5,), epochs=3, lists=256),
     "cpu": Budget((100,), epochs=20),
+    "sizes": Budget((200,)),
     "paper": Budget((300,)),
 }
 
@@ -24,7 +25,7 @@ def hard_sorting_schedules(scale: Scale, seeds: Sequence[int]) -> list[Planned]:
     """Values in [10, 11]; the schedule ends after all, two thirds or one third of the epochs and stays there."""
     budget, planned = BUDGETS[scale], []
     (n,), epochs = budget.sizes, budget.epochs or EPOCHS
-    cut = "" if scale == "paper" else f"n = {n} instead of 300, {budget.cut(WHOLE)}"
+    cut = "" if scale == "paper" else ", ".join(filter(None, (f"n = {n} instead of 300", budget.cut(WHOLE))))
     for horizon in HORIZONS:
         ends = max(1, round(epochs * horizon / EPOCHS))
         for seed in seeds:

@@ -46,10 +46,18 @@ BUDGETS: dict[Scale, tuple[tuple[Rows, Budget], ...]] = {
         (PUBLISHED, Budget((5, 10, 50))),
         (PUBLISHED, Budget((100,), epochs=30, whole_schedule=True)),
     ),
+    "sizes": (
+        (TEMPERATURES, Budget((50, 100))),
+        (PUBLISHED + OTHERS, Budget((50, 100))),
+        ((*TEMPERATURES, "supervised"), Budget((200, 300), seeds=1)),
+    ),
     "paper": ((TEMPERATURES + PUBLISHED + OTHERS, WHOLE), (STRONG, Budget((*SIZES, 1000)))),
 }
 KEYS = {"NeuralSort": UntrainedKeys, "NeuralSort, as published": PublishedKeys, "SoftSort": UntrainedSoftSort}
-UNTRAINED: dict[Scale, Budget] = {"smoke": Budget((5,), lists=10), "cpu": Budget(SIZES), "paper": Budget(SIZES)}
+UNTRAINED: dict[Scale, Budget] = {
+    "smoke": Budget((5,), lists=10),
+    **dict.fromkeys(("cpu", "sizes", "paper"), Budget(SIZES)),
+}
 
 
 def sorting(scale: Scale, seeds: Sequence[int] = (0, 1, 2)) -> list[Planned]:

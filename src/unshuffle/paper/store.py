@@ -12,7 +12,7 @@ from typing import Any
 from ..errors import BadInput
 from ..files import write_atomic
 
-SCALES = ("smoke", "cpu", "paper")  # from the smallest to the full protocol
+SCALES = ("smoke", "cpu", "sizes", "paper")  # from the smallest to the full protocol
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
+from typing import Any
 
 import torch
 from jaxtyping import Int
@@ -34,11 +35,13 @@ BUDGETS: dict[Scale, Budget] = {
     "smoke": Budget((20,), epochs=1, batch=16, samples=1, instances=32),
     # as many steps as the paper's 300 epochs of 2,000 instances
     "cpu": Budget((100,), epochs=36, batch=4, samples=2, instances=500),
+    "sizes": Budget((100,), epochs=100, whole_schedule=True, seeds=2),
     "paper": Budget((100, 200, 500, 1000)),
 }
 GRID: dict[Scale, Budget] = {
     "smoke": Budget((20,), epochs=1, batch=16, samples=1, instances=32),
     "cpu": Budget((100,), epochs=6, batch=32, samples=2, instances=1000, seeds=1),
+    "sizes": Budget((100,), epochs=30, instances=1000, whole_schedule=True, seeds=1),
     "paper": Budget((500,)),
 }
 
@@ -81,7 +84,12 @@ def reference_tours(recipe: Tour) -> Int[Tensor, "instances n"]:
 def tsp(scale: Scale, seeds: Sequence[int]) -> list[Planned]:
     """UTSP, GS UTSP and with degree violation; the control is a scalar lowered by that field's mean."""
     rows = ("UTSP", "GS UTSP", "GS UTSP + DV-TA", "matched", "entropy")
-    return [one for n in BUDGETS[scale].sizes for seed in seeds for one in _methods("tsp", rows, n, seed, scale)]
+    return [
+        one
+        for n in BUDGETS[scale].sizes
+        for seed in seeds[: BUDGETS[scale].seeds]
+        for one in _methods("tsp", rows, n, seed, scale)
+    ]
 
 
 def tsp_ablation(scale: Scale, seeds: Sequence[int]) -> list[Planned]:
@@ -89,12 +97,17 @@ def tsp_ablation(scale: Scale, seeds: Sequence[int]) -> list[Planned]:
         ("GS UTSP", "GS UTSP + TA", "GS UTSP + DV-TA", "entropy"),
         [n for n in BUDGETS[scale].sizes if n < 1000],
     )
-    return [one for n in sizes for seed in seeds for one in _methods("tsp-ablation", rows, n, seed, scale)]
+    return [
+        one
+        for n in sizes
+        for seed in seeds[: BUDGETS[scale].seeds]
+        for one in _methods("tsp-ablation", rows, n, seed, scale)
+    ]
 
 
 def _methods(table: str, rows: Sequence[str], n: int, seed: int, scale: Scale) -> list[Planned]:
     budget, degree = BUDGETS[scale], LocalTemperature(DegreeViolation(), 0.1)
-    whole = partial(Tour.paper, n, seed=seed, epochs=budget.epochs, batch=budget.batch, samples=budget.samples or 8)
+    whole = partial(_paper, n, budget, seed)
     recipes = {
         "UTSP": whole(temperature="fixed", utsp=True),
         "GS UTSP": whole(temperature="fixed"),
@@ -105,6 +118,13 @@ def _methods(table: str, rows: Sequence[str], n: int, seed: int, scale: Scale) -
     }
     cut = budget.cut(WHOLE)
     return [_planned(recipes[row], budget, Place(table, "", row, str(n), seed, scale, cut)) for row in rows]
+
+
+def _paper(n: int, budget: Budget, seed: int, **settings: Any) -> Tour:
+    """The protocol with this budget; of a schedule that is kept whole only the first epochs are run."""
+    epochs = None if budget.whole_schedule else budget.epochs
+    recipe = Tour.paper(n, seed=seed, epochs=epochs, batch=budget.batch, samples=budget.samples or 8, **settings)
+    return replace(recipe, epochs=budget.epochs or recipe.epochs)
 
 
 def _planned(recipe: Tour, budget: Budget, place: Place) -> Planned:
@@ -125,16 +145,9 @@ def sensitivity(scale: Scale, seeds: Sequence[int]) -> list[Planned]:
     for seed in seeds[: budget.seeds]:
         for threshold in thresholds:
             for boost in boosts:
-                recipe = Tour.paper(
-                    n,
-                    "adaptive",
-                    seed,
-                    budget.epochs,
-                    batch=budget.batch,
-                    samples=budget.samples or 8,
-                    field=LocalTemperature(ExcessEntropy(threshold), boost),
-                    adapt_from=None if whole else 0,
-                )
+                field = LocalTemperature(ExcessEntropy(threshold), boost)
+                adapt_from = None if whole else 0
+                recipe = _paper(n, budget, seed, temperature="adaptive", field=field, adapt_from=adapt_from)
                 place = Place("sensitivity", "", f"{threshold:.2f}", f"{boost:.2f}", seed, scale, cut)
                 planned.append(_planned(recipe, budget, place))
     return planned
