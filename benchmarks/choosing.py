@@ -3,7 +3,7 @@
 Unsupervised sorting of fresh random lists from [10, 11], one short budget for all, paired seeds (same lists, same start, same
 noise). `python benchmarks/choosing.py [losses|temperatures|relaxations ...] [--steps 150] [--seeds 5] [--out FILE.json]`
 prints a Markdown table per question and saves the numbers. The learning rate was fixed beforehand and nothing was tuned on the
-reported seeds 0 to 4; seeds from 100 on are for trying things out.
+reported seeds, 0 to 4 or 19; seeds from 100 on are for trying things out.
 """
 
 from __future__ import annotations
