@@ -4,7 +4,7 @@
 
 Sorting: learned and calibrated on numbers from [0, 1], asked about [0, 1], [0, 2] and [10, 11]. Jigsaws, with FOLDER/faces: 3 x 3 tiles of
 pictures of 178 pixels, asked about the same pictures at 45 pixels, scaled up. Trainings are short: it is the calibration that is
-looked at. "Noticed" is the share of lists that `predict(..., seen=...)` says are unlike what calibration saw.
+looked at. "Noticed" is the share of lists that `predict(..., calibration=...)` says are unlike what calibration saw.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
 from unshuffle.files import write_atomic
-from unshuffle.learn.predict import calibrated_noise, predict
-from unshuffle.learn.seen import Seen
+from unshuffle.learn.predict import calibrate, predict
 from unshuffle.metrics import expected_calibration_error
 from unshuffle.operators.permutation import inverse
 from unshuffle.recipes.jigsaw import Jigsaw
@@ -32,25 +31,27 @@ from unshuffle.recipes.sorting import Sorting
 from unshuffle.recipes.training import train
 
 COARSE = 45 / 178
-DRAWS = 32
 
 
 def trained(recipe: Any) -> Callable[[Tensor, Tensor], dict[str, float]]:
     """A function that judges lists with known orders by a network trained and calibrated here."""
     network: nn.Module = train(recipe, None, calibrated=False).network
     items, allowed, truth = recipe.known()
-    noise = calibrated_noise(recipe.relax, predict(network, items, recipe.relax, draws=1).scores, truth, allowed)
-    seen = Seen.of(items)
+    known = calibrate(network, items, truth, recipe.relax, allowed=allowed)
 
     def judged(items: Tensor, truth: Tensor) -> dict[str, float]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = predict(network, items, recipe.relax, noise=noise, draws=DRAWS, seen=seen)
+            found = predict(network, items, recipe.relax, calibration=known)
         right = inverse(found.order) == inverse(truth)
+        sets: Any = found.sets
+        held = sets.gather(-1, inverse(truth).unsqueeze(-1)).double().mean()
         told = {
             "in place": float(right.double().mean()),
             "confidence": float(found.confidence.mean()),
             "expected calibration error": expected_calibration_error(found.confidence, right),
+            "90 % sets hold the place": float(held),
+            "places in a set": float(sets.sum(-1).double().mean()),
             "noticed": sum(map(bool, found.outside)) / len(items),
         }
         return {name: round(value, 3) for name, value in told.items()}

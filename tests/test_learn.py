@@ -21,7 +21,6 @@ from unshuffle.learn.batches import mixed
 from unshuffle.learn.checkpoint import load
 from unshuffle.learn.loop import Diverged
 from unshuffle.learn.objective import Learner
-from unshuffle.learn.predict import calibrated_noise
 from unshuffle.learn.team import Team
 from unshuffle.networks import ItemScorer
 
@@ -295,18 +294,56 @@ def test_clipping_bounds_the_step():
     assert torch.allclose(before - network.weight, torch.tensor([[0.6, 0.8]]) * 0.05)
 
 
-def test_confidence_is_calibrated_in_the_mean():
+@pytest.mark.parametrize("scale", [1.0, 1e-3])
+def test_a_calibrated_confidence_and_sets_keep_their_word(scale: float):
+    """Whatever the units of the scores."""
     generator = torch.Generator().manual_seed(0)
-    truth = torch.rand(40, 12, generator=generator).argsort(-1)
-    scores = 1.8 * us.to_matrix(truth) + torch.randn(40, 12, 12, generator=generator)
-    right = (us.assign(scores) == truth).float().mean().item()
-    assert 0.3 < right < 0.9
-    network = nn.Identity()
-    noise = calibrated_noise(RELAX, scores[:20], truth[:20])
-    prediction = us.predict(network, scores[20:], RELAX, noise=noise)
-    assert prediction.confidence.mean().item() == pytest.approx(right, abs=0.08)
-    placed = us.inverse(prediction.order) == us.inverse(truth[20:])
-    assert prediction.confidence[placed].mean() > prediction.confidence[~placed].mean() + 0.1
+    truth = torch.rand(300, 12, generator=generator).argsort(-1)
+    scores = scale * (1.8 * us.to_matrix(truth) + torch.randn(300, 12, 12, generator=generator))
+    known = us.calibrate(nn.Identity(), scores[:150], truth[:150], RELAX)
+    found = us.predict(nn.Identity(), scores[150:], RELAX, calibration=known)
+    true = us.inverse(truth[150:])
+    right = us.inverse(found.order) == true
+    assert 0.3 < right.float().mean() < 0.8
+    assert us.metrics.expected_calibration_error(found.confidence, right) < 0.04
+    assert found.confidence[right].mean() > found.confidence[~right].mean() + 0.1
+    assert found.sets is not None
+    held = found.sets.gather(-1, true.unsqueeze(-1)).float().mean().item()
+    assert held == pytest.approx(0.9, abs=0.02)
+    assert found.sets.sum(-1).float().mean() < 4
+
+
+def test_sets_of_a_network_without_mistakes_are_single_and_its_confidence_is_not_quite_one():
+    truth = torch.rand(20, 6, generator=torch.Generator().manual_seed(0)).argsort(-1)
+    scores = 5 * us.to_matrix(truth)
+    known = us.calibrate(nn.Identity(), scores, truth)
+    found = us.predict(nn.Identity(), scores, calibration=known)
+    assert torch.equal(found.sets, us.to_matrix(truth).bool())
+    assert 0.99 < float(found.confidence.min()) <= float(found.confidence.max()) < 1
+
+
+def test_a_calibration_knows_of_keys_masks_and_items_left_out():
+    generator = torch.Generator().manual_seed(1)
+    keys = torch.rand(60, 8, generator=generator)
+    truth = (keys + 0.1 * torch.randn(60, 8, generator=generator)).argsort(-1)
+    known = us.calibrate(nn.Flatten(1), keys.unsqueeze(-1), truth, us.NeuralSort())
+    found = us.predict(nn.Flatten(1), keys.unsqueeze(-1), us.NeuralSort(), calibration=known)
+    assert found.sets.gather(-1, us.inverse(truth).unsqueeze(-1)).float().mean() == pytest.approx(0.9, abs=0.02)
+    allowed = torch.ones(1, 8, 8, dtype=torch.bool)
+    allowed[0, 0, 4:] = False
+    scores = torch.randn(20, 8, 8, generator=generator)
+    masked = us.calibrate(nn.Identity(), scores, us.assign(scores, allowed), RELAX, allowed=allowed)
+    assert not us.predict(nn.Identity(), scores, RELAX, allowed=allowed, calibration=masked).sets[:, 0, 4:].any()
+    some = us.Sinkhorn(reject=0.0)
+    order = some.decode(scores + torch.randn(20, 8, 8, generator=generator))
+    known = us.calibrate(nn.Identity(), scores, order, some)
+    found = us.predict(nn.Identity(), scores, some, calibration=known)
+    assert found.sets.shape == (20, 8, 9)  # the last: left out
+    place = us.inverse(order, 8)
+    held = found.sets.gather(-1, torch.where(place < 0, 8, place).unsqueeze(-1)).float().mean()
+    assert 0.88 < held < 0.95
+    with pytest.raises(us.BadInput, match="true orders"):
+        us.calibrate(nn.Identity(), scores, truth[:, :5], RELAX)
 
 
 def test_patience_without_held_out_lists_is_refused():

@@ -163,11 +163,10 @@ def test_the_authors_patience_counts_looks_at_kendall_tau():
 def test_a_trained_network_comes_back_from_its_checkpoint(tmp_path):
     recipe = small()
     fitted = train(recipe, tmp_path)
-    again, network, noise, _ = trained(tmp_path)
+    again, network, calibration = trained(tmp_path)
     assert plain(again) == plain(recipe)
-    assert noise is not None
-    assert noise > 0
-    items = recipe.held_out()
+    items, _, truth = recipe.known()
+    assert calibration == us.calibrate(fitted.network, items, truth, recipe.relax)
     assert torch.equal(network(items), fitted.network(items))
 
 
@@ -217,6 +216,12 @@ def test_train_then_apply(tmp_path):
     assert (tmp_path / "out" / "lists.order.json").exists()
     assert answer["calibrated"]
     assert answer["outside"] == ["", "", ""]
+    assert answer["sets"]["level"] == 0.9
+    true = lists.argsort(-1).argsort(-1).tolist()
+    held = [place in some for line, sets in zip(true, answer["sets"]["places"], strict=True) for place, some in zip(line, sets, strict=True)]  # fmt: skip
+    assert len(held) == 24
+    assert sum(held) > 18
+    assert all(list(order).index(k) in some for order, sets in zip(answer["orders"], answer["sets"]["places"], strict=True) for k, some in enumerate(sets))  # fmt: skip
     data.write_text("\n".join(",".join(f"{10 + v:.6f}" for v in line) for line in lists.tolist()))
     done = cli("apply", run, data, "--out", tmp_path / "out")
     assert "3 of 3 lists are unlike all that calibration saw" in done.stdout

@@ -64,6 +64,8 @@ _HOME = {
     "Seriator": "tasks.estimator",
     "fit": "learn.fit",
     "Fitted": "learn.fit",
+    "calibrate": "learn.predict",
+    "Calibration": "learn.calibration",
     "predict": "learn.predict",
     "Prediction": "learn.predict",
     "OnPermutation": "learn.objective",
@@ -88,6 +90,7 @@ if TYPE_CHECKING:
     from .errors import BadInput as BadInput
     from .learn.batches import Fresh as Fresh
     from .learn.batches import Shuffled as Shuffled
+    from .learn.calibration import Calibration as Calibration
     from .learn.descent import Cosine as Cosine
     from .learn.descent import Descent as Descent
     from .learn.descent import Stairs as Stairs
@@ -96,6 +99,7 @@ if TYPE_CHECKING:
     from .learn.fit import fit as fit
     from .learn.objective import OnPermutation as OnPermutation
     from .learn.predict import Prediction as Prediction
+    from .learn.predict import calibrate as calibrate
     from .learn.predict import predict as predict
     from .operators.assignment import assign as assign
     from .operators.backends import backends as backends

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,9 @@ from .options import Drop, Json, Out, Quiet
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from ..learn.calibration import Calibration
+    from ..learn.predict import Prediction
 
 
 def apply(
@@ -30,7 +34,7 @@ def apply(
     json_: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Order new data with a trained network: one forward pass, no search, with a confidence for every item.
+    """Order new data with a trained network: one forward pass, no search, with a confidence and likely places for every item.
 
     Writes NAME.order.json and, for pictures and cities, the picture put together and the tour.
 
@@ -40,17 +44,20 @@ def apply(
     from ..learn.seen import strange
     from ..recipes.trained import trained
 
-    recipe, network, noise, seen = trained(checkpoint)
+    recipe, network, calibration = trained(checkpoint)
     items = recipe.read(data, tuple(drop or ()))
-    prediction = predict(network, items, recipe.relax, noise=noise)
-    outside = [] if seen is None else seen.outside(items)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what is unlike is said below
+        prediction = predict(network, items, recipe.relax, calibration=calibration)
+    outside = list(prediction.outside)
     orders, confidence = prediction.order, prediction.confidence
     result: dict[str, Any] = {
         "task": recipe.TASK,
         "orders": orders.tolist(),
         "confidence": [[round(c, 4) for c in line] for line in confidence.tolist()],
-        "calibrated": noise is not None,
+        "calibrated": calibration is not None,
         "outside": outside,
+        **_sets(calibration, prediction),
     }
     files = write_together(
         {out / f"{data.stem}.order.json": json.dumps(result) + "\n", **_pictures(recipe, data, orders, out, drop or ())}
@@ -63,6 +70,14 @@ def apply(
         *(f"wrote {file}" for file in files),
     ]
     say(result, told, json_, quiet)
+
+
+def _sets(calibration: Calibration | None, found: Prediction) -> dict[str, Any]:
+    """Per list and item the places that hold the true one with the level."""
+    if calibration is None or found.sets is None:
+        return {}
+    places = [[item.nonzero().flatten().tolist() for item in items] for items in found.sets]
+    return {"sets": {"level": calibration.level, "places": places}}
 
 
 def _pictures(recipe: Any, data: Path, orders: Tensor, out: Path, drop: Sequence[str]) -> dict[Path, str | bytes]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from ..operators.permutation import inverse
 from ..relaxations.gumbel_sinkhorn import Sinkhorn
 from ..relaxations.protocol import Relaxation
 from .batches import as_items, items_and_mask
+from .calibration import Calibration, chances
 from .modes import modes_kept
 from .objective import placeable
 from .seen import Seen, strange
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 UNCALIBRATED = 0.1  # of the deviation of the scores
-SURE = 0.995
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,6 +38,9 @@ class Prediction:
     scores: Float[Tensor, "lists n ..."]  # what `solve(init=...)` takes
     outside: tuple[str, ...] = ()
     """Per list in words what of it lies outside of all that calibration saw, empty if nothing; no words at all without ``seen``."""
+    sets: Bool[Tensor, "lists n places"] | None = None
+    """Per item the places that hold the true one as often as the calibration's ``level`` says; one more than the positions, where not
+    everybody has a place, stands for being left out. None without a calibration."""
 
     def __repr__(self) -> str:
         lists, n = self.confidence.shape
@@ -72,15 +74,17 @@ def predict(
     batch: int = 64,
     seed: int = 0,
     seen: Seen | Tensor | None = None,
+    calibration: Calibration | None = None,
 ) -> Prediction:
     """Order each list by the network's scores: one forward pass, no noise.
 
-    ``items`` are a tensor or an array (lists, items, features), or a frame with a list of numbers in every row. The confidence of an item is the share of `draws` in which it keeps its place when Gumbel noise of this size is
-    added to the scores, or stays left out as it is. Take the `noise` that `calibrated_noise` finds on lists whose order is known; without it the
-    confidence tells sure items from unsure ones but is no probability.
+    ``items`` are a tensor or an array (lists, items, features), or a frame with a list of numbers in every row. With a ``calibration``
+    (from `us.calibrate`, on lists whose order is known) the confidence of an item is how often it is right, and there are ``sets`` of places
+    that hold the true one. Without, it is the share of `draws` in which the item keeps its place when Gumbel noise of this size is
+    added to the scores, or stays left out as it is: that tells sure items from unsure ones but is no probability.
 
-    ``seen``, those lists or what `Seen.of` makes of them, flags lists of another kind (other units, another resolution): `Prediction.outside`
-    says of each what is unlike, and a warning that their confidence need not mean anything.
+    ``seen``, lists or what `Seen.of` makes of them (those of the calibration if there is one), flags lists of another kind (other units, another
+    resolution): `Prediction.outside` says of each what is unlike, and a warning that their confidence need not mean anything.
     """
     items = as_items(items)
     items_and_mask(items)
@@ -112,14 +116,19 @@ def predict(
             mask = allowed if allowed is None or len(allowed) == 1 else allowed[start : start + batch]
             mask = None if mask is None else mask.to(device)
             order = relax.decode(scores, allowed=mask)
+            if calibration is not None:
+                soft = chances(relax, scores, calibration.temperature, mask)
+                parts.append((order, calibration.confidence(soft, order), scores, calibration.sets(soft, order)))
+                continue
             size = UNCALIBRATED * scores.std().item() if noise is None else noise
             parts.append((order, kept(relax, scores, order, mask, size, draws, generator), scores))
-    order, confidence, scores = (torch.cat(column).cpu() for column in zip(*parts, strict=True))
+    order, confidence, scores, *sets = (torch.cat(column).cpu() for column in zip(*parts, strict=True))
+    seen = calibration.seen if seen is None and calibration is not None else seen
     known = seen if seen is None or isinstance(seen, Seen) else Seen.of(as_items(seen))
     outside = () if known is None else tuple(known.outside(items))
     if warning := strange(outside):
         warnings.warn(warning, stacklevel=2)
-    return Prediction(order, confidence, scores, outside)
+    return Prediction(order, confidence, scores, outside, *sets)
 
 
 def kept(
@@ -141,27 +150,20 @@ def kept(
     return count / draws
 
 
-def calibrated_noise(
-    relax: Relaxation,
-    scores: Float[Tensor, "lists n ..."],
+def calibrate(
+    network: nn.Module,
+    items: Float[Tensor, "lists n features"] | Any,
     truth: Int[Tensor, "lists positions"],
+    relax: Relaxation | None = None,
+    *,
     allowed: Bool[Tensor, "#lists n positions"] | None = None,
-    seed: int = 0,
-) -> float:
-    """The size of noise at which the mean confidence is the share of items that are in their true place.
+    level: float = 0.9,
+) -> Calibration:
+    """What the scores of a network are worth, for `predict`: from lists that it was not trained on, and their true orders.
 
-    One number, by bisection on lists that were neither trained on nor are reported. Of lists without a mistake, `SURE` is
-    asked for: they do not prove that there are none.
+    Examples:
+        >>> known = us.calibrate(network, lists, true_orders)
+        >>> us.predict(network, new_lists, calibration=known).sets
     """
-    few = max(1, min(len(scores), round(3e5 / scores.shape[-2] ** 2)))  # decoding is what takes the time
-    scores, truth = scores[:few], truth[:few]
-    allowed = allowed if allowed is None or len(allowed) == 1 else allowed[:few]
-    order = relax.decode(scores, allowed=allowed)
-    target = min((order == truth).float().mean().item(), SURE)
-    low, high = (math.log(scale * (scores.std().item() + 1e-12)) for scale in (1e-6, 10.0))
-    for _ in range(16):
-        middle = (low + high) / 2
-        generator = torch.Generator().manual_seed(seed)
-        mean = kept(relax, scores, order, allowed, math.exp(middle), 8, generator).mean().item()
-        low, high = (middle, high) if mean > target else (low, middle)
-    return math.exp((low + high) / 2)
+    scores = predict(network, items, relax, allowed=allowed, draws=1).scores
+    return Calibration.of(relax or Sinkhorn(), as_items(items), scores, truth, allowed, level)

@@ -8,10 +8,10 @@ from typing import Any
 from torch import nn
 
 from ..errors import BadInput
+from ..learn.calibration import Calibration
 from ..learn.checkpoint import load
 from ..learn.descent import Cosine, Descent, Stairs, Steady
 from ..learn.objective import Learner, OnPermutation
-from ..learn.seen import Seen
 from ..relaxations.gumbel_sinkhorn import ColumnSoftmax, GumbelSinkhorn, Sinkhorn
 from ..relaxations.neuralsort import NeuralSort
 from ..relaxations.ot4p import OT4P
@@ -66,8 +66,8 @@ def recipe_from(settings: dict[str, Any]) -> Any:
     return recipe
 
 
-def trained(path: Path) -> tuple[Any, nn.Module, float | None, Seen | None]:
-    """Recipe, network, noise of its confidence and what it was calibrated on, from a checkpoint (a file, or the folder of a run: its best)."""
+def trained(path: Path) -> tuple[Any, nn.Module, Calibration | None]:
+    """Recipe, network and what its scores are worth, from a checkpoint (a file, or the folder of a run: its best)."""
     path = Path(path)
     state, said = load(path / "best.pt" if path.is_dir() else path)
     settings = said.get("recipe")
@@ -77,8 +77,8 @@ def trained(path: Path) -> tuple[Any, nn.Module, float | None, Seen | None]:
         recipe = recipe_from(settings)
         learner = Learner(recipe.network(), recipe.relax, recipe.loss)
         learner.load_state_dict(state.learner)
+        told = said.get("calibration")
+        calibration = None if told is None else Calibration.from_plain(told)
     except (TypeError, ValueError, LookupError, AttributeError, RuntimeError) as error:
         raise BadInput(f"The settings and the weights in {path} do not fit together.") from error
-    told = said.get("seen")
-    seen = None if told is None else Seen(tuple(told["low"]), tuple(told["high"]))
-    return recipe, learner.network.eval(), said.get("confidence_noise"), seen
+    return recipe, learner.network.eval(), calibration

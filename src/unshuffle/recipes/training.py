@@ -22,8 +22,7 @@ from ..learn.descent import Descent
 from ..learn.fit import Fitted, fit
 from ..learn.loop import Moment
 from ..learn.objective import Learner, Loss
-from ..learn.predict import calibrated_noise, predict
-from ..learn.seen import Seen
+from ..learn.predict import calibrate
 from ..relaxations.protocol import Relaxation
 from .settings import plain
 
@@ -101,7 +100,7 @@ def train(
 ) -> Fitted:
     """Carry out a recipe; with a folder, go on where an earlier call stopped.
 
-    `calibrated`: find the noise at which the confidence of a saved network means something (after Ctrl-C there is no time).
+    `calibrated`: find out what the scores of a saved network are worth (after Ctrl-C there is no time).
     """
     if isinstance(stopping, LastByTest) and folder is None:
         raise BadInput("The weights of the last epoch are taken from its checkpoint: name a folder.")
@@ -142,16 +141,14 @@ def _with_test(recipe: Recipe) -> Callable[[nn.Module], dict[str, float]]:
 
 
 def _calibrate(recipe: Recipe, network: nn.Module, best: Path) -> None:
-    """Write into a checkpoint at which noise its confidence means something, where true orders are known."""
+    """Write into a checkpoint what its scores are worth, where true orders are known."""
     known = recipe.known()
     if known is None:
         return
     items, allowed, truth = known
-    scores = predict(network, items, recipe.relax, allowed=allowed, draws=1).scores
     state, said = load(best)
-    seen = Seen.of(items)
-    told = {"confidence_noise": calibrated_noise(recipe.relax, scores, truth, allowed)}
-    save(state, best, said | told | {"seen": {"low": list(seen.low), "high": list(seen.high)}})
+    found = calibrate(network, items, truth, recipe.relax, allowed=allowed)
+    save(state, best, said | {"calibration": found.plain()})
 
 
 def about(recipe: Recipe) -> dict[str, Any]:
