@@ -73,8 +73,9 @@ def test_each_has_its_own_results_and_a_failure_stops_nothing(tmp_path: Path, at
     (box / "broken" / "1.png").unlink()
     assert call(box, "--grid", "4x3", "--out", out)[0] == 0
     assert at_once[4:] == []
-    assert call(box, "--grid", "4x3", "--seed", "1", "--out", out)[0] == 0  # asked for something else
+    assert call(box, "--grid", "4x3", "--alternatives", "1", "--out", out)[0] == 0  # asked for something else
     assert at_once[4:] == ["a", "b"]
+    assert len(json.loads((out / "a" / "result.json").read_text())["alternatives"]) == 1
 
 
 def test_one_that_is_interrupted_is_done_next_time(

@@ -247,6 +247,7 @@ def test_several_pictures_in_one_pile(said: bool, tmp_path: Path) -> None:
     for k, tile in enumerate(np.random.default_rng(0).permutation(tiles)):
         Image.fromarray(tile).save(tmp_path / "tiles" / f"{k}.png")
     arguments = ["jigsaw", str(tmp_path / "tiles"), "--json", "--out", str(tmp_path / "o"), *["--several"] * said]
+    arguments += ["--alternatives", "2"]
     result = CliRunner().invoke(build("jigsaw"), arguments)
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
@@ -256,6 +257,11 @@ def test_several_pictures_in_one_pile(said: bool, tmp_path: Path) -> None:
         ours = np.asarray(Image.open(tmp_path / "o" / f"picture-{k}.png"))
         assert any(np.array_equal(ours, whole) for whole in wholes)
     assert len((tmp_path / "o" / "order.csv").read_text().splitlines()) == 1 + 40
+    for picture in told["pictures"]:
+        first, second = picture["alternatives"]
+        assert first["energy"] <= second["energy"]
+        assert sorted(first["order"]) == sorted(second["order"]) == sorted(picture["order"])
+        assert picture["order"] != first["order"] != second["order"]
 
 
 def test_several_pictures_have_no_one_grid(tmp_path: Path) -> None:

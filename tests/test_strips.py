@@ -441,7 +441,7 @@ def test_command_line_of_turned_strips_of_several_pages(tmp_path) -> None:
     pictures, turned = half_turned(both)
     mixed = write(tmp_path / "scans", pictures)
     words = ["strips", str(tmp_path / "scans"), "--turned", "--several", "--missing", "--out", str(tmp_path / "o")]
-    done = CliRunner().invoke(build("strips"), [*words, "--json"])
+    done = CliRunner().invoke(build("strips"), [*words, "--json", "--alternatives", "2"])
     assert done.exit_code == 0, done.output
     result = json.loads(done.stdout)
     assert len(result["pages"]) == 2
@@ -450,6 +450,11 @@ def test_command_line_of_turned_strips_of_several_pages(tmp_path) -> None:
         assert as_it_was(order, turned[order] ^ (np.array(one["turns"]) == 2))
         assert len(one["gaps"]) <= 1  # about one strip in ten is expected to be missing
         assert len(one["confidence of joins"]) == COUNT - 1
+        turns = dict(zip(one["order"], one["turns"], strict=True))
+        for other in one["alternatives"]:
+            assert other["order"] != one["order"]
+            assert other["turns"] == [turns[strip] for strip in other["order"]]
+        assert len(one["alternatives"]) == 2
     assert len(result["confidence"]) == 2 * COUNT
     assert {path.name for path in (tmp_path / "o").iterdir()} == {
         "page-1.png",

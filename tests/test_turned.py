@@ -123,6 +123,13 @@ def test_turned_puzzles_are_put_together(rows: int, columns: int, size: tuple[in
     scores = turned_scores(found, torch.from_numpy(truth), torch.from_numpy(turns), grid, size[0] == size[1])
     assert scores.direct == scores.neighbour == 1
     assert np.array_equal(np.rot90(ours, scores.turn), picture)
+    others = found.alternatives(3)
+    assert found.energy < others[0].energy < others[2].energy
+    boards = torch.stack([found.order, *(other.order for other in others)])
+    quarters = torch.stack([found.state, *(s for o in others if (s := found.states_in(o.order)) is not None)])
+    pieces = (boards * found.given.states + quarters // found.given.unit).numpy()
+    energies = [found.energy, *(other.energy for other in others)]
+    np.testing.assert_allclose(found.given.energies(pieces), energies, rtol=1e-5)
 
 
 def test_scores_of_turned_pictures_know_turns_from_places() -> None:
@@ -209,6 +216,7 @@ def test_the_command_turns_a_folder_of_tiles(tmp_path: Path) -> None:
     for k, tile in enumerate(tiles):
         Image.fromarray(tile).save(tmp_path / "tiles" / f"{k}.png")
     arguments = ["jigsaw", str(tmp_path / "tiles"), "--grid", "4x3", "--turned", "--json", "--out", str(tmp_path / "o")]
+    arguments += ["--alternatives", "2"]
     result = CliRunner().invoke(build("jigsaw"), arguments)
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
@@ -217,6 +225,11 @@ def test_the_command_turns_a_folder_of_tiles(tmp_path: Path) -> None:
     assert np.array_equal(ours, np.asarray(Image.open(tmp_path / "o" / "reassembled.png")))
     assert np.array_equal(ours, picture) or np.array_equal(np.rot90(ours, 2), picture)
     assert (tmp_path / "o" / "order.csv").read_text().splitlines()[0].endswith("turns")
+    turn = dict(zip(told["order"], told["turns"], strict=True))
+    assert len(told["alternatives"]) == 2
+    for other in told["alternatives"]:
+        assert other["energy"] > told["energy"]
+        assert other["turns"] == [turn[tile] for tile in other["order"]]
 
 
 @pytest.mark.parametrize("missing", [0, 3])

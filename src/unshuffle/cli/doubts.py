@@ -41,9 +41,26 @@ def as_lists(sets: Sets, numbers: Tensor | None = None) -> dict[str, Any]:
     return {"level": sets.level} | own | {k: [s.tolist() for s in some] for k, some in lists.items() if some}
 
 
+def spans(result: dict[str, Any], order: list[int], first: int = 0) -> list[tuple[int, int]]:
+    """For a picture: of the items in order the first and the last of their likely places, counted from ``first`` on; none without sets."""
+    places = result.get("sets", {}).get("places")
+    return [] if places is None else [(first + min(places[k]), first + max(places[k])) for k in order]
+
+
 def alternatives_in(others: list[Polished], wanted: int, name: str = "energy") -> dict[str, Any]:
     """For the result file, if somebody wanted any: orders with their energies, the best first."""
     return {"alternatives": [{"order": o.order.tolist(), name: o.energy} for o in others]} if wanted else {}
+
+
+def others_of(found: Solution, wanted: int, numbers: Tensor | None = None, turn: int = 1) -> dict[str, Any]:
+    """The same of a solution, its items by these numbers; where they have states, with the quarter turns of each, ``turn`` a state."""
+    others = found.alternatives(wanted)
+    numbered = others if numbers is None else [o._replace(order=numbers[o.order]) for o in others]
+    result = alternatives_in(numbered, wanted)
+    for one, other in zip(result.get("alternatives", ()), others, strict=True):
+        if (states := found.states_in(other.order)) is not None:
+            one["turns"] = (turn * states).tolist()
+    return result
 
 
 def of_groups(others: list[list[Polished]], wanted: int, name: str = "energy") -> list[list[dict[str, Any]]]:
@@ -55,6 +72,8 @@ def next_best(result: dict[str, Any], wanted: int, name: str = "energy") -> list
     """A line for a person who wanted alternatives."""
     if not wanted:
         return []
+    if "alternatives" not in result:
+        return ["The next best orders of every one are in the JSON."]
     others = result["alternatives"]
     if not others:
         return ["No other order was found."]

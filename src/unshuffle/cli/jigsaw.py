@@ -15,7 +15,7 @@ import typer
 from ..errors import BadInput
 from ..files import write_together
 from .common import Clock, foresee, json_text, png_of, progress, say, table_text, to_the_end
-from .doubts import alternatives_in, next_best, sets_in
+from .doubts import next_best, others_of, sets_in
 from .many import put_many_together, puzzles_in
 from .options import Alternatives, Polish, Usual
 from .several import lines as lines_of_several
@@ -109,13 +109,11 @@ def jigsaw(
         raise BadInput(
             "--anchors are places of upright tiles that all belong: leave out either them or --turned and --foreign."
         )
-    if others and (turned or several or jobs is not None):
-        raise BadInput("--alternatives are of one puzzle with upright tiles: leave out --turned, --several and --jobs.")
     if foreign and shuffle:
         raise BadInput("--foreign is for tiles as they come: of a photo that is cut here all belong to it.")
     if puzzles := puzzles_in(photo, jobs is not None):
         options = {"grid": grid, "shuffle": shuffle, "anchors": anchors, "turned": turned, "foreign": foreign, "several": several}  # fmt: skip
-        options |= {"pad": pad, "gap": gap, "polish": polish}
+        options |= {"pad": pad, "gap": gap, "polish": polish} | ({"others": others} if others else {})
         put_many_together(puzzles, options, jobs, (executor, address), usual)
         return
     if jobs is not None or executor != "local" or address is not None:
@@ -141,7 +139,7 @@ def jigsaw(
         pixels = as_float(box.tiles)
         worn = find_gap(pixels, turned) if worn is None else worn
         options: dict[str, Any] = {"gap": worn, "seed": usual.seed, "time_limit": left, "callback": show}
-        if several or (box.grid is None and not (foreign or polish or others)):
+        if several or (box.grid is None and not (foreign or polish)):
             pictures = reassemble_several(pixels, turned=turned, all_belong=not several, **options)
         elif box.grid is None or turned or foreign or len(pixels) != box.grid.n:
             one = reassemble_pile(pixels, box.grid, turned=turned, foreign=foreign, polish=polish, **options)
@@ -153,7 +151,7 @@ def jigsaw(
         with to_the_end():
             show.stage("drawing")
             if several or len(pictures) > 1:
-                result = write_several(photo, box, pictures, worn, clock, usual)
+                result = write_several(photo, box, pictures, worn, others, clock, usual)
             else:
                 result = write_one(photo, box, pictures[0], {"anchors": anchors, "gap": worn}, others, clock, usual)
     told = lines_of_several if "pictures" in result else lines
@@ -175,7 +173,7 @@ def write_one(
     if alone := left_out(box, solution):
         pictures[usual.out / "left-out.png"] = png(side_by_side(box.tiles[alone], grid.width))
     result = summary(photo, box, grid, solution, usual.seed) | settings | sets_in(solution, clock=clock)
-    result |= alternatives_in(solution.alternatives(others), others) | clock.times()
+    result |= others_of(solution, others) | clock.times()
     tables = {
         usual.out / "order.csv": table_text(places(box, grid, solution)),
         usual.out / "result.json": json_text(result),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..files import write_together
 from .common import Clock, json_text, png_of, table_text
-from .doubts import sets_in
+from .doubts import others_of, sets_in
 from .options import Usual
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def write_several(
-    folder: Path, box: Box, found: list[Reassembled], gap: int, clock: Clock, usual: Usual
+    folder: Path, box: Box, found: list[Reassembled], gap: int, others: int, clock: Clock, usual: Usual
 ) -> dict[str, Any]:
     """picture-1.png, picture-2.png, ..., pictures.png with all of them, order.csv and result.json; what that says."""
     from ..readers.pictures import png
@@ -31,7 +31,7 @@ def write_several(
         for k, one in enumerate(found, 1)
     }
     files[usual.out / "pictures.png"] = png_of(overview(box.tiles, found))
-    result = summary(folder, len(box.tiles), found, usual.seed) | {"gap": gap} | clock.times()
+    result = summary(folder, len(box.tiles), found, usual.seed, others) | {"gap": gap} | clock.times()
     tables = {
         usual.out / "order.csv": table_text(places(found, box.names)),
         usual.out / "result.json": json_text(result),
@@ -40,7 +40,7 @@ def write_several(
     return result
 
 
-def summary(folder: Path, count: int, found: list[Reassembled], seed: int) -> dict[str, Any]:
+def summary(folder: Path, count: int, found: list[Reassembled], seed: int, others: int) -> dict[str, Any]:
     used = {tile for one in found for tile in one.solution.order.tolist()}
     pictures = [
         {
@@ -49,6 +49,7 @@ def summary(folder: Path, count: int, found: list[Reassembled], seed: int) -> di
             **({} if one.solution.state is None else {"turns": one.solution.state.tolist()}),
             "confidence": [round(float(one.solution.confidence[t]), 4) if t >= 0 else None for t in one.solution.order],
             **sets_in(one.solution),
+            **others_of(one.solution, others),
         }
         for one in found
     ]

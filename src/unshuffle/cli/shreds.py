@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import BadInput
 from ..files import write_together
 from .common import Clock, json_text, progress, say, table_text, to_the_end
-from .doubts import alternatives_in, next_best, sets_in
+from .doubts import next_best, others_of, sets_in
 from .jigsaw import parse_grid
 from .options import Usual
 
@@ -40,7 +40,7 @@ def put_shreds_together(folder: Path, given: str, polish: bool, others: int, usu
             show.stage("drawing")
             page = png(np.asarray(paste_shreds(found, solution.best_order.tolist(), grid)))
             result = summary(folder, found, grid, solution, usual.seed) | sets_in(solution, clock=clock)
-            result |= alternatives_in(solution.alternatives(others), others) | clock.times()
+            result |= others_of(solution, others) | clock.times()
             tables = {
                 out / "order.csv": table_text(places(found, grid, solution)),
                 out / "result.json": json_text(result),

@@ -12,7 +12,7 @@ import typer
 from ..errors import BadInput
 from ..files import write_together
 from .common import Clock, json_text, progress, say, table_text, to_the_end
-from .doubts import alternatives_in, next_best, sets_in
+from .doubts import next_best, others_of, sets_in
 from .options import Alternatives, Polish, Usual
 from .shreds import put_shreds_together
 
@@ -56,8 +56,6 @@ def strips(
             raise BadInput("--grid takes shreds of one page, all upright: leave out --turned, --several and --missing.")
         put_shreds_together(folder, grid, polish, others, usual)
         return
-    if several and others:
-        raise BadInput("--alternatives are of one page: leave out --several.")
     if several and polish:
         raise BadInput("--polish takes one page: leave it out, or --several.")
     import numpy as np
@@ -85,10 +83,10 @@ def strips(
                 for name, page, gap in zip(names, pages, gaps, strict=True)
             }
             told = [
-                of_page(found, page, gap if missing else None, clock) for page, gap in zip(pages, gaps, strict=True)
+                of_page(found, page, gap if missing else None, others, clock)
+                for page, gap in zip(pages, gaps, strict=True)
             ]
-            result = summary(folder, found, pages, told, several, usual.seed)
-            result |= alternatives_in(pages[0].solution.alternatives(others), others) | clock.times()
+            result = summary(folder, found, pages, told, several, usual.seed) | clock.times()
             tables = {out / "order.csv": table_text(places(found, pages)), out / "result.json": json_text(result)}
             write_together(pictures | tables)
     say(result, lines(result, told, clock.words(), out) + next_best(result, others), usual.json_, usual.quiet)
@@ -114,7 +112,7 @@ def unlikely(page: Page) -> list[int]:
     return [place for place, chance in enumerate(page.chances.tolist()) if chance < DOUBTFUL]
 
 
-def of_page(found: list[Strip], page: Page, gaps: list[int] | None, clock: Clock) -> dict[str, Any]:
+def of_page(found: list[Strip], page: Page, gaps: list[int] | None, others: int, clock: Clock) -> dict[str, Any]:
     """What is known of one page, by the numbers of the pile."""
     order = page.order.tolist()
     joins = [(found[a].name, found[b].name) for a, b in pairwise(order)]
@@ -127,6 +125,7 @@ def of_page(found: list[Strip], page: Page, gaps: list[int] | None, clock: Clock
         **({} if gaps is None else {"gaps": gaps}),
         "energy": page.solution.best_energy,
         **sets_in(page.solution, page.strips, clock),
+        **others_of(page.solution, others, page.strips, turn=2),
     }
 
 

@@ -151,7 +151,7 @@ def _of_pieces(found: Solution, pieces: Pieces, count: int) -> list[Polished]:
     order = found.best_order.numpy()
     state = np.zeros(pieces.tiles, np.int64)
     if found.best_state is not None:
-        state[order[order >= 0]] = found.best_state.numpy()[order >= 0]
+        state[order[order >= 0]] = found.best_state.numpy()[order >= 0] // pieces.unit
     board = pieces.local(order, state)
     own = torch.from_numpy(board.order)
     local = replace(found, order=own, tried=None, polished=None, given=board.evidence, weigh=None)

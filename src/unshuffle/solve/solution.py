@@ -68,13 +68,17 @@ class Solution:
 
     @property
     def best_state(self) -> Int[Tensor, "n"] | None:
-        """The states that go with `best_order`: local search moves items as they stand."""
-        if self.state is None or self.polished is None:
-            return self.state
-        placed, best = self.order >= 0, self.best_order
-        of_item = self.state.new_full((int(max(self.order.max(), best.max())) + 1,), -1)
+        """The states that go with `best_order`."""
+        return self.state if self.polished is None else self.states_in(self.best_order)
+
+    def states_in(self, order: Int[Tensor, "n"]) -> Int[Tensor, "n"] | None:
+        """The states that go with another order of the same items: local search moves them as they stand."""
+        if self.state is None:
+            return None
+        placed = self.order >= 0
+        of_item = self.state.new_full((int(max(self.order.max(), order.max())) + 1,), -1)
         of_item[self.order[placed]] = self.state[placed]
-        return torch.where(best >= 0, of_item[best], -1)
+        return torch.where(order >= 0, of_item[order], -1)
 
     @property
     def left_out(self) -> Int[Tensor, "left"]:

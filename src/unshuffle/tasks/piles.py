@@ -118,7 +118,7 @@ def reassemble_several(
                 break
             if turned:
                 found, grid = upright(in_quarters(found, turns), tiles[some], grid, any_way=True)
-            pictures.append(Reassembled(_numbered(found, some, len(tiles)), grid))
+            pictures.append(Reassembled(_numbered(found, some, whole), grid))
             left, holes = left[~torch.isin(left, some[used])], holes + grid.n - len(used)
             if all_belong and int(torch.isin(left, sure).sum()) < max(LEAST * _most(pictures), SMALL):
                 break
@@ -177,14 +177,17 @@ def _most(pictures: list[Reassembled]) -> int:
     return max(map(_tiles, pictures))
 
 
-def _numbered(found: Solution, tiles: Int[Tensor, "some"], n: int) -> Solution:
-    """A solution of some of n tiles, in the numbers of all."""
+def _numbered(found: Solution, tiles: Int[Tensor, "some"], whole: Pieces) -> Solution:
+    """A solution of some of the tiles, in the numbers of the ``whole`` pile."""
+    n = whole.tiles
     if len(tiles) == n:
         return found
+    pieces = found.given
+    given = dataclasses.replace(pieces, cost=whole.cost, border=whole.border) if isinstance(pieces, Pieces) else None
     soft, confidence = found.soft.new_zeros(n, found.soft.shape[1]), found.confidence.new_zeros(n)
     soft[tiles], confidence[tiles] = found.soft, found.confidence
     order = torch.where(found.order >= 0, tiles[found.order], -1)
-    return dataclasses.replace(found, order=order, soft=soft, confidence=confidence, given=None)
+    return dataclasses.replace(found, order=order, soft=soft, confidence=confidence, given=given)
 
 
 def _nothing(tiles: Tensor, grid: Grid | None, turned: bool, watch: Watch) -> tuple[Solution, Grid]:

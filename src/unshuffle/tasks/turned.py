@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..operators.permutation import inverse
+from ..solve.grid.pieces import Pieces
 from ..solve.solution import Solution
 from ..structure.layouts import Grid
 from ..watch import Stopped, Watch
@@ -78,7 +79,8 @@ def in_quarters(found: Solution, turns: tuple[int, ...]) -> Solution:
     if found.state is None:
         return found
     state = torch.where(found.state < 0, -1, torch.tensor(turns)[found.state])
-    return dataclasses.replace(found, state=state, given=None)
+    given = dataclasses.replace(found.given, unit=turns[1]) if isinstance(found.given, Pieces) else None
+    return dataclasses.replace(found, state=state, given=given)
 
 
 def upright(
@@ -152,9 +154,11 @@ def turned_scores(
 def whole_turned(found: Solution, grid: Grid, turn: int) -> Solution:
     """The whole picture by so many quarter turns; by an odd number the grid, too, is turned."""
     cells = torch.arange(grid.n).reshape(grid.height, grid.width).rot90(turn).reshape(-1)
-    changes: dict[str, Any] = {"order": found.order[cells], "soft": found.soft[:, cells], "given": None}
+    after = Grid(grid.width, grid.height) if turn % 2 else grid
+    given = dataclasses.replace(found.given, grid=after) if isinstance(found.given, Pieces) else None
+    changes: dict[str, Any] = {"order": found.order[cells], "soft": found.soft[:, cells], "given": given}
     if turn % 2:
-        changes["layout"] = Grid(grid.width, grid.height)
+        changes["layout"] = after
     if found.state is not None:
         changes["state"] = torch.where(found.order[cells] < 0, -1, (found.state[cells] + turn) % 4)
     if found.polished is not None:

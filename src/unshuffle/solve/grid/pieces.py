@@ -52,6 +52,8 @@ class Pieces:
     """So many states of one tile lead to different pictures; the others to one of these, turned as a whole. None: all do."""
     reject: float | None = None
     """The price of a seam that is not made, if any tile may be left out. None: only those for which there is no cell are."""
+    unit: int = 1
+    """In what states are counted by whoever was given the solution: two quarter turns, say."""
 
     @property
     def shape(self) -> tuple[int, int]:
