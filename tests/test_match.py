@@ -384,6 +384,10 @@ def test_the_command_writes_pairs_left_out_a_picture_and_json(tables, tmp_path):
     assert lines[0] == "A,B,confidence"
     assert len(lines) == 1 + len(result["pairs"])
     assert (tmp_path / "o" / "pairs.png").read_bytes()[:4] == b"\x89PNG"
+    partners = dict(true)
+    alone = result["sets"]["partners"]
+    assert len(alone) == 28
+    assert np.mean([partners.get(k) in some for k, some in enumerate(alone)]) > 0.85  # None: no partner at all
     out = (tmp_path / "o" / "left-out.csv").read_text().splitlines()
     assert len(out) == 1 + 2 * 28 - 2 * len(result["pairs"])
     told = run(a, b, "--out", tmp_path / "o").stdout

@@ -179,3 +179,15 @@ def test_a_bar_is_silent_in_a_pipe_and_fits_trainings_too(capsys):
     out = capsys.readouterr()
     assert out.out == ""
     assert out.err == ""
+
+
+def test_what_may_be_elsewhere_is_drawn_and_nothing_else():
+    ax = Figure().add_subplot()
+    square = np.array([[0, 0], [1, 0], [1, 1], [0, 1]])
+    plots.draw_partners(ax, square, [0, 1, 2, 3], [[1, 3], [0, 2, 3], [1, 3], [2, 0]])
+    (lines,) = ax.collections
+    assert [line.vertices.tolist() for line in lines.get_paths()] == [[[1, 0], [0, 1]]]
+    ax = Figure().add_subplot()
+    plots.draw_places(ax, [(0, 0), (1, 2), (1, 2)])
+    (bars,) = ax.collections
+    assert [bar.vertices.tolist() for bar in bars.get_paths()] == [[[0.5, 1], [2.5, 1]], [[0.5, 2], [2.5, 2]]]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from .watch import Step
 
-LINE, START, SURE = "#31688e", "#d1495b", "RdYlGn"
+LINE, START, SURE, DOUBT = "#31688e", "#d1495b", "RdYlGn", "#2ec4d6"
 FINEST = 256  # rows and columns of a matrix that a picture can show
 MANY = 2000  # points whose rings would hide the way through them
 LARGEST = 64  # pixels of a side, of a picture among many
@@ -60,6 +60,25 @@ def draw_tour(ax: Axes, points: Any, order: Any, *, closed: bool, confidence: An
     ax.margins(0.08)
     ax.tick_params(labelsize=8)
     return ax
+
+
+def draw_partners(ax: Axes, points: Any, order: Any, partners: Sequence[Any]) -> None:
+    """A thin dashed line from each point to whom it may well stand beside, and does not in this tour."""
+    from matplotlib.collections import LineCollection
+
+    points, order = np.asarray(points, dtype=float)[:, :2], np.asarray(order)
+    beside = {frozenset(pair) for pair in zip(order.tolist(), np.roll(order, -1).tolist(), strict=True)}
+    doubted = {frozenset((item, int(other))) for item, some in enumerate(partners) for other in some} - beside
+    lines = [points[sorted(pair)] for pair in doubted]
+    ax.add_collection(LineCollection(lines, colors=START, linewidths=0.6, linestyles=(0, (3, 2)), zorder=1))
+
+
+def draw_places(ax: Axes, spans: Sequence[tuple[int, int]]) -> None:
+    """Across a matrix in order, in the row of each item, a bar from the first to the last place it may well have; none where there is one."""
+    from matplotlib.collections import LineCollection
+
+    lines = [[(low - 0.5, k), (high + 0.5, k)] for k, (low, high) in enumerate(spans) if high > low]
+    ax.add_collection(LineCollection(lines, colors=DOUBT, linewidths=min(2.5, max(0.5, 150 / max(len(spans), 1)))))
 
 
 def draw_matrix(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 
 from ..files import write_together
 from .common import DRAWING, Clock, announce, json_text, png_of, progress, say, table_text, to_the_end, unless_pressed
-from .doubts import LEVEL, as_lists, of_groups, wanted
+from .doubts import LEVEL, as_lists, of_groups, spans, wanted
 from .options import Alternatives, Usual
 
 if TYPE_CHECKING:
@@ -60,12 +61,12 @@ def hic(
         found = scaffold(contacts, chromosomes=chromosomes, seed=usual.seed, time_limit=left, callback=show)
         with to_the_end():
             show.stage("drawing")
-            picture = png_of(picture_of(found))
             result = summary(file, found, usual.seed)
             if wanted(found.status, len(found.order), clock):
                 result |= unless_pressed(lambda: {"sets": as_lists(found.sets(LEVEL))})
             if others:
                 result["alternatives"] = of_groups(found.alternatives(others), others)
+            picture = png_of(picture_of(found, spans_of(found, result)))
             result |= clock.times()
             files: dict[Path, str | bytes] = {
                 usual.out / "order.csv": table_text(listing(found)),
@@ -157,12 +158,18 @@ def lines(result: dict[str, Any], found: Scaffolds, clock: Clock, out: Path) -> 
     return [*told, f"Look at {out / 'before-after.png'}; the order is {out / 'order.csv'}."]
 
 
-def picture_of(found: Scaffolds) -> Figure:
-    """The contact map as given and in the order found, groups apart, with the confidence along it."""
+def spans_of(found: Scaffolds, result: dict[str, Any]) -> list[tuple[int, int]]:
+    """Where each bin in order may be as well; places are counted in its group."""
+    ends = [0, *itertools.accumulate(map(len, found.groups))]
+    return [span for k, group in enumerate(found.groups) for span in spans(result, group.tolist(), ends[k])]
+
+
+def picture_of(found: Scaffolds, spans: Sequence[tuple[int, int]] = ()) -> Figure:
+    """The contact map as given and in the order found, groups apart, with where bins may be as well and the confidence along it."""
     import numpy as np
     from matplotlib.figure import Figure
 
-    from ..plots import FINEST, coarser
+    from ..plots import FINEST, coarser, draw_places
 
     figure = Figure(figsize=(11.5, 6.3), layout="constrained")
     panels = figure.subplots(2, 2, height_ratios=(1, 0.16))
@@ -178,12 +185,15 @@ def picture_of(found: Scaffolds) -> Figure:
     shown["extent"] = (-0.5, len(order) - 0.5, len(order) - 0.5, -0.5)
     panels[0, 1].imshow(coarser(logs[np.ix_(order, order)], 2 * FINEST), **shown)
     panels[0, 1].set_title(f"ordered, {len(found.groups)} group{'s' * (len(found.groups) > 1)}")
+    draw_places(panels[0, 1], spans)
     ends = np.cumsum([len(group) for group in found.groups])[:-1]
     for end in ends:
         panels[0, 1].axhline(end - 0.5, color="white", linewidth=0.6)
         panels[0, 1].axvline(end - 0.5, color="white", linewidth=0.6)
     for axes in panels[0]:
         axes.set(xticks=[], yticks=[], xlabel="bins")
+    if any(high > low for low, high in spans):
+        panels[0, 1].set_xlabel(f"bins; bars: places that hold the true one with {LEVEL:.0%}")
     below = panels[1, 1]
     sure = found.confidence[order]
     below.fill_between(np.arange(len(sure)), sure, step="mid", color="#31688e")

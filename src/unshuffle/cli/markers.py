@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -54,13 +54,13 @@ def markers(
         found = linkage_map(read, lod=lod, seed=usual.seed, time_limit=left, callback=show)
         with to_the_end():
             show.stage("drawing")
-            picture = png_of(picture_of(found))
             result = summary(file, read, found, usual.seed)
             if wanted(found.status, len(read.markers), clock):
                 result |= unless_pressed(lambda: {"sets": [as_lists(group.sets(LEVEL)) for group in found.groups]})
             if others:
                 rest = [group.alternatives(others) for group in found.groups]
                 result["alternatives"] = of_groups(rest, others, "minus log likelihood")
+            picture = png_of(picture_of(found, [one["places"] for one in result.get("sets", ())]))
             result |= clock.times()
             files: dict[Path, str | bytes] = {
                 usual.out / "map.csv": table_text(listing(read, found)),
@@ -124,14 +124,16 @@ def lines(result: dict[str, Any], clock: Clock, out: Path) -> list[str]:
     return [*told, f"Look at {out / 'map.png'}; the map is {out / 'map.csv'}."]
 
 
-def picture_of(found: LinkageMap) -> Figure:
-    """Every group as a bar with its markers, coloured by how sure they are; beside it the recombination of all pairs in order."""
+def picture_of(found: LinkageMap, places: Sequence[Sequence[Sequence[int]]] = ()) -> Figure:
+    """Every group as a bar with its markers, coloured by how sure they are; beside it the recombination of all pairs in order, with bars
+    over where each marker may be as well."""
     import numpy as np
     from matplotlib.figure import Figure
 
-    from ..plots import FINEST, coarser
+    from ..plots import FINEST, coarser, draw_places
 
-    shown = [group for group in found.groups if len(group.order) > 1][:30] or found.groups[:1]
+    chosen = [k for k, group in enumerate(found.groups) if len(group.order) > 1][:30] or [0]
+    shown = [found.groups[k] for k in chosen]
     figure = Figure(figsize=(12, 5.6), layout="constrained")
     bars, pairs = figure.subplots(1, 2, width_ratios=(1.25, 1))
     layer = None
@@ -154,9 +156,14 @@ def picture_of(found: LinkageMap) -> Figure:
     order = np.concatenate([group.order for group in shown])
     n, fractions = len(order), coarser(found.fractions[np.ix_(order, order)], 2 * FINEST)
     image = pairs.imshow(fractions, cmap="magma_r", vmin=0, vmax=0.5, extent=(-0.5, n - 0.5, n - 0.5, -0.5))
-    for end in np.cumsum([len(group.order) for group in shown])[:-1]:
+    ends = np.cumsum([0] + [len(group.order) for group in shown])
+    if places:
+        spans = [(first + min(some), first + max(some)) for k, first in zip(chosen, ends.tolist(), strict=False) for some in places[k]]  # fmt: skip
+        draw_places(pairs, spans)
+    for end in ends[1:-1]:
         pairs.axhline(end - 0.5, color="#31688e", linewidth=0.6)
         pairs.axvline(end - 0.5, color="#31688e", linewidth=0.6)
-    pairs.set(xticks=[], yticks=[], xlabel="markers in order", title="recombination of pairs")
+    told = f"markers in order; bars: places that hold the true one with {LEVEL:.0%}" if places else "markers in order"
+    pairs.set(xticks=[], yticks=[], xlabel=told, title="recombination of pairs")
     figure.colorbar(image, ax=pairs, shrink=0.6)
     return figure

@@ -10,6 +10,7 @@ import typer
 from ..errors import BadInput
 from ..files import write_together
 from .common import Clock, announce, json_text, png_of, progress, say, table_text, to_the_end
+from .doubts import LEVEL, wanted
 from .options import Drop, Usual
 
 if TYPE_CHECKING:
@@ -71,6 +72,9 @@ def match(
             show.stage("drawing")
             picture = png_of(picture_of((first, second), found, distances))
             result = summary((a, b), (first, second), found, usual.seed) | clock.times()
+            if wanted(found.status, len(found.soft), clock):
+                sets = [[k if k < len(second.rows) else None for k in some.tolist()] for some in found.sets(LEVEL)]
+                result["sets"] = {"level": LEVEL, "partners": sets}
             files: dict[Path, str | bytes] = {
                 usual.out / "pairs.csv": table_text([("A", "B", "confidence"), *_listed(found, first, second)]),
                 usual.out / "left-out.csv": table_text([("set", "row"), *_left_out(result)]),

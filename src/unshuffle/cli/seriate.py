@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,10 +10,10 @@ import typer
 
 from ..errors import BadInput
 from ..files import write_together
-from ..plots import FINEST, coarser, draw_matrix
+from ..plots import FINEST, coarser, draw_matrix, draw_places
 from ..tasks.criteria import Criterion, Kind
 from .common import DRAWING, Clock, announce, foresee, json_text, png_of, progress, say, table_text, to_the_end
-from .doubts import alternatives_in, next_best, sets_in
+from .doubts import LEVEL, alternatives_in, next_best, sets_in, spans
 from .labels import MOST_NAMES, name_ticks
 from .options import Alternatives, Drop, Polish, Use, Usual, names_of
 
@@ -86,11 +87,10 @@ def seriate(
             across, sure = seriation.column_order(read, kind, found.order, usual.seed, 0.0 if stopped else clock.left)
         with to_the_end():
             show.stage("drawing")
-            picture = png_of(picture_of(read, found, across))
             result = summary(table, read, kind, found, usual.seed, across if columns else None)
-            result |= alternatives_in(found.solution.alternatives(others), others, "value") | sets_in(
-                found.solution, clock=clock
-            )
+            result |= alternatives_in(found.solution.alternatives(others), others, "value")
+            result |= sets_in(found.solution, clock=clock)
+            picture = png_of(picture_of(read, found, across, spans(result, found.order.tolist())))
             rows = table_text(listing("row", read.rows, found.order, found.solution.confidence.numpy()))
             files: dict[Path, str | bytes] = {usual.out / "rows.csv": rows}
             if columns:
@@ -191,8 +191,8 @@ def lines(result: dict[str, Any], clock: Clock, out: Path) -> list[str]:
     return told
 
 
-def picture_of(table: Table, found: Seriation, across: np.ndarray) -> Figure:
-    """The table and its dissimilarities, before and after, with names where they can be read, and how sure each row is."""
+def picture_of(table: Table, found: Seriation, across: np.ndarray, spans: Sequence[tuple[int, int]] = ()) -> Figure:
+    """The table and its dissimilarities, before and after, with names where they can be read, how sure each row is and where else it may be."""
     import numpy as np
     from matplotlib.figure import Figure
 
@@ -221,6 +221,9 @@ def picture_of(table: Table, found: Seriation, across: np.ndarray) -> Figure:
                 name_ticks(axes, rows, columns)
             else:
                 axes.set(xticks=[], yticks=[])
+    draw_places(panels[1, 2], spans)
+    if any(high > low for low, high in spans):
+        panels[1, 2].set_xlabel(f"rows; bars: places that hold the true one with {LEVEL:.0%}")
     sure = found.solution.confidence.numpy()[order][:, None]
     layer = panels[1, 1].imshow(sure, aspect="auto", cmap="RdYlGn", vmin=0, vmax=1, interpolation="nearest")
     panels[1, 1].set(xticks=[], yticks=[], title="sure")

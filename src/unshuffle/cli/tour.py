@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..files import write_together
-from ..plots import draw_tour
+from ..plots import draw_partners, draw_tour
 from .common import (
     DRAWING,
     Clock,
@@ -23,7 +23,7 @@ from .common import (
     table_text,
     to_the_end,
 )
-from .doubts import alternatives_in, next_best, sets_in
+from .doubts import LEVEL, alternatives_in, next_best, sets_in
 from .labels import MOST_NAMES, name_points
 from .options import Alternatives, Drop, Polish, Use, Usual, names_of
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 
 MANY = 2e-4  # seconds for each of many cities
+MANY_LINKS = 2000  # cities whose other likely links would hide the tour
 
 
 def tour(
@@ -72,16 +73,15 @@ def tour(
         options = {"polish": polish, "runs": runs, "seed": usual.seed, "time_limit": left, "callback": show}
         solution = solve_tour(cities, **options)
         with to_the_end():
-            order = solution.best_order
+            order, doubts = solution.best_order, sets_in(solution, clock=clock)
             files: dict[Path, str | bytes] = {usual.out / f"{file.stem}.tour": tour_text(cities, order)}
             if cities.points is not None:
                 show.stage("drawing")
-                drawn = draw(cities, order, _title(cities, solution), solution.confidence)
+                partners = doubts.get("sets", {}).get("partners", ())
+                drawn = draw(cities, order, _title(cities, solution), solution.confidence, partners)
                 files[usual.out / f"{file.stem}.png"] = png_of(drawn)
             files[usual.out / f"{file.stem}.csv"] = table_text(_stops(cities, solution, order))
-            result = _result(cities, solution, order, [*files, usual.out / f"{file.stem}.json"]) | sets_in(
-                solution, clock=clock
-            )
+            result = _result(cities, solution, order, [*files, usual.out / f"{file.stem}.json"]) | doubts
             result |= alternatives_in(other_tours(cities, solution, others), others, "length") | clock.times()
             files[usual.out / f"{file.stem}.json"] = json_text(result)
             written = write_together(files)
@@ -132,14 +132,26 @@ def _lines(cities: Cities, solution: Solution, clock: Clock, files: list[Path]) 
     return [*lines, *(f"wrote {f}" for f in files)]
 
 
-def draw(cities: Cities, order: Tensor, title: str, confidence: Tensor | None = None) -> Figure:
-    """The cities and the round trip, in the proportions of the map; names of a few, and how sure each city is."""
+def draw(
+    cities: Cities,
+    order: Tensor,
+    title: str,
+    confidence: Tensor | None = None,
+    partners: Sequence[Sequence[int]] = (),
+) -> Figure:
+    """The cities and the round trip, in the proportions of the map; names of a few, how sure each city is, and beside whom it may well be instead."""
     from matplotlib.figure import Figure
 
     if cities.points is None:
         raise ValueError("Cities without coordinates cannot be drawn.")
     figure = Figure(figsize=(7.2, 6.2), layout="constrained")
     axes = draw_tour(figure.add_subplot(), cities.points, order, closed=True, confidence=confidence)
+    if cities.n <= MANY_LINKS:
+        draw_partners(axes, cities.points, order, partners)
+        if partners:
+            axes.set_xlabel(
+                f"dashed: who else may be a neighbour; with these, each true one is there with {LEVEL:.0%}", fontsize=8
+            )
     axes.set_title(harmless(title).replace("$", r"\$"), fontsize=10)
     if cities.n <= MOST_NAMES:
         name_points(figure, axes, cities.points.numpy(), cities.labels)

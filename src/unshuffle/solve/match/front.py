@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from jaxtyping import Float, Int
+from scipy.sparse import csr_array
 from torch import Tensor
 
 from ... import plots
 from ...compute.threads import small_steps
-from ...errors import whole
+from ...errors import number, whole
 from ...operators.assignment import assign
 from ...watch import Status, Step, Watch
+from ..sets import likeliest
 from . import checks
 from .exact import match_distances
 from .found import Asked, Found
@@ -53,6 +55,13 @@ class Match:
         out = " and ".join(str(len(who)) for who in self.left_out)
         sure = f", median confidence {float(self.confidence.median()):.3f}" if len(self.pairs) else ": all left out"
         return f"Match({len(self.pairs)} pairs of {m} and {n} items by {self.structure}, {out} left out{sure}, {self.status})"
+
+    def sets(self, level: float = 0.9) -> list[Int[Tensor, "some"]]:
+        """Per item of A the items of B of which one is its partner with this probability, the likeliest first; n, one more than the
+        last item of B, stands for none of them."""
+        number("level", level, above=0, below=1)
+        alone = (1 - self.soft.sum(1, keepdim=True)).clamp_min(0)
+        return likeliest(csr_array(torch.cat((self.soft, alone), 1).double().numpy()), level)
 
     def plot(self, ax: Axes | None = None, *, history: bool = False) -> Axes:
         """The soft correspondence, items of A in order by items of B, each beside its partner; or energy and entropy against time."""
