@@ -20,6 +20,8 @@ demo: $(READY)   ## unshuffle a shipped photo and show before and after
 	$(BIN)/unshuffle demo
 	@echo "For the command itself: source $(BIN)/activate, then unshuffle --help."
 
+test: export PYTHONDONTWRITEBYTECODE :=  # every process of the tests reads all of the code: it is translated once, not by each
+
 test: $(READY)   ## lint, then types and all tests
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/ruff format --check src tests benchmarks

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
 import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
+
+gc.disable()  # until all files are read: what they load is no garbage, and looking for some takes a fifth of the time
 
 # modules without numba kernels: the hook wraps every function, and numba cannot compile a wrapper
 CHECKED = (
@@ -89,7 +92,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Every process of a run reads every file of tests: what is compiled there, each of them waits for."""
+    """Every process of a run reads every file of tests: what is compiled there, each of them waits for.
+
+    What has been loaded by now stays to the end, and is not looked at for garbage any more.
+    """
+    gc.freeze()
+    gc.enable()
     kernels = sys.modules.get("unshuffle.operators._sinkhorn.one_by_one")
     if kernels is not None and getattr(kernels.forward, "signatures", ()):
         raise pytest.UsageError("A file of tests calls sinkhorn while it is read; let a test or a fixture do it.")

@@ -6,6 +6,7 @@ import contextlib
 import csv
 import difflib
 import functools
+import gc
 import inspect
 import io
 import json
@@ -60,6 +61,11 @@ COMMANDS = {
 
 LOADED = time.perf_counter()  # almost the first thing that a command does: what it works with takes seconds to load
 DRAWING = 1.0  # seconds: to load what draws, a picture of usual size, and the files
+SELDOM = (
+    20_000,
+    50,
+    100,
+)  # when to look for garbage: of a million things that are loaded none is, and looking takes half a second
 INTERRUPTED = 130  # what shells say of a program that Ctrl-C ended
 AFTERWARDS = (
     "Ctrl-C stops with the best so far, written as usual, and exit code 130. Bad input gives one sentence and exit code 2; "
@@ -72,6 +78,7 @@ errors = Console(stderr=True, highlight=False)
 def main() -> None:
     """The console script."""
     Clock.began = LOADED
+    gc.set_threshold(*SELDOM)
     arguments = [a for a in sys.argv[1:] if a != "--debug"]
     debug = len(arguments) < len(sys.argv) - 1
     # completion asks with the words so far in the environment, not as arguments
