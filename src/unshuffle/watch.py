@@ -7,7 +7,8 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any, ClassVar, Literal
@@ -173,6 +174,26 @@ class Watch:
 def interrupted() -> bool:
     """Whether Ctrl-C came and what was found is being looked at for the last time."""
     return any(watch.status == "interrupted" for watch in Watch.entered)
+
+
+_dispensable = threading.local()
+
+
+@contextmanager
+def dispensable() -> Iterator[None]:
+    """Work that whoever has pressed Ctrl-C does not wait for: it ends at the first kernel of it that would have to be compiled, or is
+    being compiled at that moment, and what follows goes on with what there is."""
+    before, _dispensable.here = getattr(_dispensable, "here", False), True
+    try:
+        with suppress(Stopped):
+            yield
+    finally:
+        _dispensable.here = before
+
+
+def not_awaited() -> bool:
+    """Whether Ctrl-C came and this thread is in something dispensable."""
+    return getattr(_dispensable, "here", False) and interrupted()
 
 
 def in_vain() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import csv
 import difflib
@@ -79,6 +80,7 @@ def main() -> None:
     """The console script."""
     Clock.began = LOADED
     gc.set_threshold(*SELDOM)
+    atexit.register(gc.freeze)  # nor does Python look through all of it at the end, which takes a second
     arguments = [a for a in sys.argv[1:] if a != "--debug"]
     debug = len(arguments) < len(sys.argv) - 1
     # completion asks with the words so far in the environment, not as arguments
@@ -272,6 +274,12 @@ def sentence(error: BaseException) -> str:
     return str(error)
 
 
+def _load_what_draws() -> None:
+    """Beside the work, so that nobody waits for it at the end."""
+    import_module("matplotlib.backends.backend_agg")
+    import_module("matplotlib.figure")
+
+
 class Clock:
     """The time of a whole command: seconds of work, those of loading and of compiling apart, and what is left of a limit."""
 
@@ -282,6 +290,7 @@ class Clock:
         """Where the work begins: all that it needs has been loaded."""
         from ..compute.compiling import compiling_seconds
 
+        threading.Thread(target=_load_what_draws, daemon=True).start()
         self._began = time.perf_counter()
         self.loading = 0.0 if Clock.began is None else self._began - Clock.began
         self._compiling, self._before = compiling_seconds, compiling_seconds()

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from concurrent.futures import wait as waited
 from typing import Any
 
-from ..watch import in_vain, interrupted
+from ..watch import Stopped, in_vain, not_awaited
 from .stamps import stamp
 from .turns import turn
 
@@ -74,7 +74,7 @@ def _in_turn(compile_: Callable[..., Any], folder: str, name: str) -> Callable[.
 
 def _ours(kernel: Any) -> Any:
     """What numba does otherwise when a kernel is compiled, for a call from Python or from another kernel."""
-    kernel._compile_for_args = _beside(kernel._compile_for_args)
+    kernel._compile_for_args = _beside(kernel._compile_for_args, lambda: _stored(kernel))
     kernel.get_call_template = _for_any_number(kernel.get_call_template)
     return kernel
 
@@ -100,12 +100,15 @@ def still_compiling() -> bool:
     return any(thread.is_alive() for thread in _compilers)
 
 
-def _beside(compile_: Callable[..., Any]) -> Callable[..., Any]:
-    """Compiling in a thread of its own, so that the main thread hears Ctrl-C: LLVM itself is deaf for seconds."""
+def _beside(compile_: Callable[..., Any], stored: Callable[[], bool] = lambda: False) -> Callable[..., Any]:
+    """Compiling in a thread of its own, so that the main thread hears Ctrl-C: LLVM itself is deaf for seconds. What nobody waits for
+    any more is compiled to its end, for the next time, or not begun; `Stopped` says so where it is `dispensable`."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if threading.current_thread() is not threading.main_thread():
             return compile_(*args, **kwargs)
+        if not_awaited() and not stored():
+            raise Stopped
         answer: Future[Any] = Future()
 
         def work() -> None:
@@ -120,17 +123,16 @@ def _beside(compile_: Callable[..., Any]) -> Callable[..., Any]:
         while not waited([answer], LISTENING).done:
             if in_vain():
                 raise KeyboardInterrupt
+            if not_awaited() and not stored():
+                raise Stopped
         _compilers.discard(thread)
         return answer.result()
 
     return call
 
 
-def in_time(kernel: Any) -> bool:
-    """Whether a kernel that can be done without is to be called: not if somebody has pressed Ctrl-C and would have to wait for seconds
-    until it is compiled, which it is if neither this process nor one before has called it."""
-    if not (have_numba and interrupted()) or kernel.overloads:
-        return True
+def _stored(kernel: Any) -> bool:
+    """Whether a process before this one has compiled it, for these arguments or others."""
     stored = getattr(kernel._cache, "_cache_file", None)
     return stored is not None and bool(stored._load_index())
 

@@ -21,7 +21,7 @@ from ..compute.threads import small_steps
 from ..errors import BadInput, whole
 from ..operators.permutation import to_matrix
 from ..structure.layouts import Cycle, Graph, Grid, Layout, Path
-from ..watch import Step, Watch
+from ..watch import Step, Watch, dispensable
 from . import checks, exact
 from .request import Request
 from .solution import Polished, Solution
@@ -316,15 +316,16 @@ def _best_of(search: Callable[..., Tensor]) -> Callable[..., Polished]:
             starts = starts[layout.energy(starts, cost).argsort(stable=True)]
         parts = starts.split(TOGETHER)
         best = Polished(found.order, found.energy)
-        for k, some in enumerate(parts):
-            if not watch.spare():
-                break
-            orders = search(layout, cost, some, allowed=allowed, more=watch.spare)
-            energies = layout.energy(orders, cost)
-            first = int(energies.argmin())
-            if k == 0 or float(energies[first]) < best.energy:
-                best = Polished(orders[first], float(energies[first]))
-            watch.show(Step(watch.seconds, f"polish {k + 1} of {len(parts)}", math.inf, best.energy, 0.0))
+        with dispensable():
+            for k, some in enumerate(parts):
+                if not watch.spare():
+                    break
+                orders = search(layout, cost, some, allowed=allowed, more=watch.spare)
+                energies = layout.energy(orders, cost)
+                first = int(energies.argmin())
+                if k == 0 or float(energies[first]) < best.energy:
+                    best = Polished(orders[first], float(energies[first]))
+                watch.show(Step(watch.seconds, f"polish {k + 1} of {len(parts)}", math.inf, best.energy, 0.0))
         return best
 
     return polish

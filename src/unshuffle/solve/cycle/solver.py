@@ -20,7 +20,7 @@ from torch import Tensor
 from ...operators.permutation import to_matrix
 from ...structure.bins import COARSEST, rebin, widths
 from ...structure.layouts import Cycle
-from ...watch import Watch
+from ...watch import Watch, dispensable
 from ..anneal import Pace, decode, scattered
 from ..confidence import insertion_share, same_orders, shared_links
 from ..request import Request
@@ -96,13 +96,16 @@ def _confidence(layout: Cycle, cost: Tensor, costs: Scaled, found: Best, asked: 
     place = insertion_share(best, cost, costs.nearest * costs.unit, closed=True)
     same = (found.tried == best).all(1).nonzero()
     shared = shared_links(found.tried, int(same[0]), **links)
+    alone = (place * shared).sqrt()
     if asked.watch.stopped:
-        return (place * shared).sqrt().float()
-    mask = None if asked.allowed is None else asked.allowed.numpy()
-    walk = walk_around(layout, cost.double().numpy(), best.numpy(), mask)
-    near = shared_links(torch.cat((best.unsqueeze(0), torch.from_numpy(walk))), 0, **links)
-    mean = (near + (place * shared).sqrt()) / 2
-    return (mean * (mean / DOUBTFUL).clamp_max(1)).float()
+        return alone.float()
+    with dispensable():
+        mask = None if asked.allowed is None else asked.allowed.numpy()
+        walk = walk_around(layout, cost.double().numpy(), best.numpy(), mask)
+        near = shared_links(torch.cat((best.unsqueeze(0), torch.from_numpy(walk))), 0, **links)
+        mean = (near + alone) / 2
+        return (mean * (mean / DOUBTFUL).clamp_max(1)).float()
+    return alone.float()
 
 
 MOST_TOGETHER = 64  # runs in one batch, and less where their matrices would not fit
@@ -247,17 +250,18 @@ class _Ring:
             soft = rebin(soft, m) if soft.shape[1] != m else soft
             if not match:
                 self.begun.setdefault(m, log_beta)
-            soft, log_beta = anneal_level(
-                self._level(m, coarse, log_beta),
-                soft,
-                log_beta,
-                bias=_bias(self.allowed, m),
-                near=costs.near,
-                match=match and index == 0,
-                melt=melt and index == 0,
-                watch=self.watch,
-                stage=f"{name}level {index + 1} of {len(levels)}",
-            )
+            with dispensable():
+                soft, log_beta = anneal_level(
+                    self._level(m, coarse, log_beta),
+                    soft,
+                    log_beta,
+                    bias=_bias(self.allowed, m),
+                    near=costs.near,
+                    match=match and index == 0,
+                    melt=melt and index == 0,
+                    watch=self.watch,
+                    stage=f"{name}level {index + 1} of {len(levels)}",
+                )
         if soft.shape[1] != n and self.allowed is None:  # stopped while many cities still shared a bin
             return self._at_once(len(soft))
         soft = (rebin(soft, n) if soft.shape[1] != n else soft).mT.contiguous()

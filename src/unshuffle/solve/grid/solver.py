@@ -15,19 +15,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...compute.jit import have_numba, in_time
+from ...compute.jit import have_numba
 from ...compute.threads import in_chunks
 from ...operators.assignment import assign
 from ...operators.permutation import to_matrix
 from ...operators.sinkhorn import sinkhorn
 from ...structure.layouts import Graph, Grid
-from ...watch import Watch
+from ...watch import Watch, dispensable
 from ..request import Request
 from ..solution import Polished, Solution
 from .affinity import Affinities
 from .cooling import Cooling
 from .crystal import Lists, Room
-from .dense import FORBIDDEN, Board, Crystal, anneal, grow
+from .dense import FORBIDDEN, Board, Crystal, grow
 from .evidence import Evidence
 from .expected import energy_of_lists, expected_energy
 from .listed import ListedEvidence
@@ -121,8 +121,10 @@ def judge_grid(
     if evidence.alike:
         return to_matrix(order, torch.float32), torch.ones(layout.n)
     listed = evidence.belief.listed
-    judge = confidence_in_lists if listed or not in_time(anneal) else place_confidence
-    soft, confidence = judge(order.numpy(), evidence.belief, cooling)
+    judged = None
+    with dispensable():
+        judged = None if listed else place_confidence(order.numpy(), evidence.belief, cooling)
+    soft, confidence = judged or confidence_in_lists(order.numpy(), evidence.belief, cooling)
     if isinstance(soft, Tensor) and not listed:
         soft = soft.to_dense()
     if allowed is None:
@@ -241,8 +243,6 @@ def _from_scores(puzzle: Puzzle, init: Tensor) -> np.ndarray:
 def at_once(puzzle: Puzzle) -> list[np.ndarray]:
     """What a stopped annealing is measured by: tile after tile where it fits best, from the surest one on or from those that a
     mask holds; none if it leads nowhere."""
-    if not in_time(regrow_by_segments):
-        return []
     belief, mask, n = puzzle.belief, puzzle.allowed, puzzle.layout.n
     order, label = np.arange(n), np.arange(1, n + 1)
     if mask.size:
@@ -250,8 +250,9 @@ def at_once(puzzle: Puzzle) -> list[np.ndarray]:
         label[mask.sum(1) == 1] = 0
     label[belief.strength().argmax() if label.all() else label.argmin()] = 0
     label = np.unique(label, return_inverse=True)[1].astype(np.int64)
-    board = regrow_by_segments(order, belief.glue, belief.bonds, label, mask, Effort().toll)
-    full = fill(board, belief, mask)
+    full = None
+    with dispensable():
+        full = fill(regrow_by_segments(order, belief.glue, belief.bonds, label, mask, Effort().toll), belief, mask)
     return [] if full is None else [full]
 
 
@@ -262,23 +263,24 @@ def _reassembled(
     if puzzle.watch.stopped or effort.most == 0:
         return starts
     distinct = {start.tobytes(): start for start in starts}
-    searches = [
-        Reassembly(start, puzzle.belief, child, effort, allowed=puzzle.allowed, frame=puzzle.evidence.frame)
-        for start, child in zip(distinct.values(), rng.spawn(len(distinct)), strict=True)
-    ]
+    searches: list[Reassembly] = []
 
     def some(low: int, high: int) -> None:
         for search in searches[low:high]:
             search.advance(3, puzzle.watch.spare)
 
-    while not all(search.done for search in searches):
-        in_chunks(some, len(searches), float(puzzle.layout.n**2))
-        best = max(searches, key=lambda search: search.total)
-        found, energy = torch.from_numpy(best.order.copy()), puzzle.energy(best.order)
-        if not puzzle.watch(stage="reassemble", energy=energy, entropy=0.0, soft=partial(to_matrix, found)):
-            break
-    ends = {start: search.order for start, search in zip(distinct, searches, strict=True)}
-    return [ends[start.tobytes()] for start in starts]
+    with dispensable():
+        settings: dict[str, Any] = {"allowed": puzzle.allowed, "frame": puzzle.evidence.frame}
+        for start, child in zip(distinct.values(), rng.spawn(len(distinct)), strict=True):
+            searches.append(Reassembly(start, puzzle.belief, child, effort, **settings))
+        while not all(search.done for search in searches):
+            in_chunks(some, len(searches), float(puzzle.layout.n**2))
+            best = max(searches, key=lambda search: search.total)
+            found, energy = torch.from_numpy(best.order.copy()), puzzle.energy(best.order)
+            if not puzzle.watch(stage="reassemble", energy=energy, entropy=0.0, soft=partial(to_matrix, found)):
+                break
+    ends = {start: search.order for start, search in zip(distinct, searches, strict=False)}
+    return [ends.get(start.tobytes(), start) for start in starts]
 
 
 def place_confidence(

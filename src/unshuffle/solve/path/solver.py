@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 
 import numpy as np
 import torch
@@ -25,8 +26,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ...operators.assignment import assign
+from ...operators.permutation import to_matrix
 from ...structure.layouts import Path
-from ...watch import Watch
+from ...watch import Watch, dispensable
 from ..confidence import insertion_share, link_share
 from ..local_search import improve_path
 from ..request import Request
@@ -63,14 +65,17 @@ def solve_path(layout: Path, cost: Float[Tensor, "n n"], asked: Request) -> Solu
     if np.ptp(search.unit) == 0 and allowed is None:  # all orders are equally good
         search.add([np.arange(layout.n)])
         return search.result(count)
-    search.from_starts(_starts(search, init), watch)
-    if allowed is None:
-        if not search.symmetric:
-            search.add([linked_order(search.cost)])
-        search.from_nothing(count, generator, watch)
-        search.rearranged()
-        search.rounds(count, generator, watch)
-        search.rearranged()
+    starts = _starts(search, init)
+    search.add(starts)
+    with dispensable() if search.candidates else nullcontext():
+        search.from_starts(starts, watch)
+        if allowed is None:
+            if not search.symmetric:
+                search.add([linked_order(search.cost)])
+            search.from_nothing(count, generator, watch)
+            search.rearranged()
+            search.rounds(count, generator, watch)
+            search.rearranged()
     if layout.reach > 1:
         search.over_lags(np.array(layout.weights), count)
     return search.result(count)
@@ -153,7 +158,6 @@ class _Search:
         return np.roll(order, -int(links.argmax()) - 1)
 
     def from_starts(self, starts: list[np.ndarray], watch: Watch) -> None:
-        self.add(starts)
         for number, start in enumerate(starts):
             for reach, beta in HEATS:
                 if watch.stopped:
@@ -236,14 +240,15 @@ class _Search:
         self.candidates, self.seen = [], set()
         self.add(order for _, order in further[:1])
         self.last = []
-        for number, order in enumerate(chosen.values()):
-            if not self.watch(
-                stage=f"lags {number + 1} of {len(chosen)}", beta=COLDEST, energy=self.candidates[0][0], entropy=0.0
-            ):
-                break
-            better = improve_lags(order, self.cost, weights, near=near, allowed=self.allowed, more=self.watch.spare)
-            self.add([better])
-            self.last.append(better)
+        with dispensable():
+            for number, order in enumerate(chosen.values()):
+                if not self.watch(
+                    stage=f"lags {number + 1} of {len(chosen)}", beta=COLDEST, energy=self.candidates[0][0], entropy=0.0
+                ):
+                    break
+                better = improve_lags(order, self.cost, weights, near=near, allowed=self.allowed, more=self.watch.spare)
+                self.add([better])
+                self.last.append(better)
 
     def batch(self, chains: list[np.ndarray], runs: int, generator: torch.Generator, stage: str) -> None:
         found = anneal_chains(
@@ -281,12 +286,14 @@ class _Search:
 
     def soft(self) -> Tensor:
         """The best order, softened at a moderate beta."""
-        band = self._band(self.best, HEATS[1][0], 0.25)
-        for _ in range(10):
-            band_step(band, SOFT, GAMMA)
-        soft = torch.zeros(self.n, self.n)
-        soft[torch.from_numpy(self.best.copy())] = torch.from_numpy(band_dense(band))
-        return soft
+        soft, order = torch.zeros(self.n, self.n), torch.from_numpy(self.best.copy())
+        with dispensable():
+            band = self._band(self.best, HEATS[1][0], 0.25)
+            for _ in range(10):
+                band_step(band, SOFT, GAMMA)
+            soft[order] = torch.from_numpy(band_dense(band))
+            return soft
+        return to_matrix(order, soft.dtype)
 
     def confidence(self) -> Float[Tensor, "n"]:
         """How well an item's links compare with other links of the same items, and its place with others.
