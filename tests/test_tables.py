@@ -178,6 +178,17 @@ def test_results_of_two_inputs_and_of_two_commands_do_not_mix(tmp_path, monkeypa
             assert run(command, f"{name}.csv").exit_code == 0
     folders = sorted(str(p) for p in Path("unshuffled").iterdir())
     assert folders == [f"unshuffled/{name}-{command}" for name in "ab" for command in ("seriate", "tour")]
+    for inside in ("old", "new", "old/new"):
+        Path(inside).mkdir(exist_ok=True)
+        assert run("tour", Path("a.csv").rename(f"{inside}/a.csv")).exit_code == 0
+        Path(f"{inside}/a.csv").rename("a.csv")
+    more = {p.name for p in Path("unshuffled").iterdir()} - {Path(p).name for p in folders}
+    assert more == {"old-a-tour", "new-a-tour", "old-new-a-tour"}
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert run("tour", tmp_path / "old" / ".." / "a.csv").exit_code == 0
+    assert (tmp_path / "elsewhere" / "unshuffled" / "a-tour").exists()  # seen from here, nothing but .. lies before it
+    monkeypatch.chdir(tmp_path)
     rows = (Path("unshuffled/a-tour/a.csv")).read_text().splitlines()
     assert rows[0] == "position,city,number in the input,confidence"
     assert sorted(int(row.split(",")[2]) for row in rows[1:]) == [1, 2, 3, 4]

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from importlib import import_module
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 
@@ -242,9 +243,20 @@ def own_folder(signature: inspect.Signature, given: dict[str, Any]) -> Path:
     arguments = [given[name] for name, p in signature.parameters.items() if _is_argument(p.annotation)]
     folder = str(given["out"])
     for word, argument in (("FIRST", arguments[0]), ("INPUT", arguments[-1])):
-        name = Path(argument.value if isinstance(argument, Enum) else argument).resolve().stem
+        name = argument.value if isinstance(argument, Enum) else _named_after(Path(argument))
         folder = folder.replace(word, harmless(name) or "input", 1)
     return Path(folder)
+
+
+LONGEST = 60  # letters of the name of a folder, of up to four bytes each; file systems take 255
+
+
+def _named_after(path: Path) -> str:
+    """The file's name, and before it the folders that it is in, seen from here: inputs of one name in two folders are two."""
+    here = path.resolve()
+    there = here.parent.parts
+    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(there, Path.cwd().parts, strict=False)))
+    return "-".join([*there[max(shared, 1) :], here.stem])[-LONGEST:]  # without the root or the letter of a drive
 
 
 def _is_argument(annotation: Any) -> bool:
