@@ -9,8 +9,7 @@ import torch
 import unshuffle as us
 from unshuffle.errors import BadInput
 from unshuffle.solve import exact, partial
-from unshuffle.solve.grid.pieces import Pieces
-from unshuffle.solve.grid.pieces import usual_price as usual_seam
+from unshuffle.solve.grid.pieces import Pieces, Whole
 from unshuffle.solve.partial import Squared, _thinned
 from unshuffle.solve.prices import Prices, usual_price
 
@@ -221,7 +220,8 @@ def test_a_grid_with_prices_has_the_least_energy_of_all_partial_orders(shape, re
 @pytest.mark.parametrize("reject", [False, True])
 def test_few_tiles_have_the_best_board_at_the_price_of_a_seam(reject):
     grid, cost = us.Grid(2, 3), torch.rand(2, 4, 4, generator=torch.Generator().manual_seed(5)).double()
-    pieces = Pieces((cost[0], cost[1]), 1, grid, reject=usual_seam((cost[0], cost[1])) if reject else None)
+    known = Whole((cost[0], cost[1]))
+    pieces = Pieces(known, grid, reject=known.usual_price() if reject else None)
     orders = torch.tensor(list(all_partial(4, 6, not reject)))
     energies = torch.from_numpy(pieces.energies(orders.numpy()))
     found = us.solve(grid, cost=(cost[0], cost[1]), reject=reject)

@@ -18,7 +18,7 @@ from test_turned import texture
 from unshuffle.cli.common import build
 from unshuffle.errors import BadInput
 from unshuffle.solve.grid.exchange import contacts, exchanged, seam_totals
-from unshuffle.solve.grid.pieces import Pieces, usual_price
+from unshuffle.solve.grid.pieces import Pieces, Whole, usual_price
 from unshuffle.solve.grid.shape import Outline, _exactly, _opened
 from unshuffle.structure.layouts import Grid
 from unshuffle.tasks.jigsaw import as_float, cut, join
@@ -104,7 +104,7 @@ def test_the_usual_price_is_a_fifth_of_the_way_from_the_best_to_any() -> None:
 
 def test_the_worth_of_places_is_the_sum_over_seams() -> None:
     grid = Grid(3, 3)
-    pieces = Pieces((torch.rand(16, 16).double(), torch.rand(16, 16).double()), 2, grid, reject=0.5)
+    pieces = Pieces(Whole((torch.rand(16, 16).double(), torch.rand(16, 16).double()), 2), grid, reject=0.5)
     b, board = pieces.belief, np.array([0, 3, -1, 5, 6, 9, -1, 10, -1])
     right, below = b.score
     total = 0.0
@@ -132,12 +132,16 @@ def test_the_worth_of_places_is_the_sum_over_seams() -> None:
     assert len(np.unique(used)) == len(used)
 
 
+def board_of(filled: np.ndarray) -> np.ndarray:
+    return np.where(filled, 0, -1)
+
+
 def test_the_size_of_what_is_filled() -> None:
     filled = np.zeros((9, 9), bool)
     filled[7:9, 1:6] = filled[0:2, 1:6] = True  # four rows, over the edge of the torus
     filled[8, 3] = False
     filled[2, 2] = filled[7, 7] = True  # and two that do not belong
-    assert Outline(_opened(filled), filled).grid == Grid(4, 5)
+    assert Outline(_opened(board_of(filled)), filled).grid == Grid(4, 5)
     assert _exactly(20, 4, 4) == Grid(4, 5)
     assert _exactly(23, 4, 5) is None
 
@@ -148,13 +152,13 @@ def test_a_rectangle_is_made_longer_where_it_has_no_border() -> None:
     filled[10:26, 5:29] = np.arange(16 * 24).reshape(16, 24) % 10 > 0
     for column in range(5, 29):
         filled[10 : 10 + column // 4, column] = False
-    outline = Outline(filled, filled)
+    outline = Outline(board_of(filled), filled)
     assert outline.grid.width == 24
     assert outline.holding(389) == Grid(18, 24)
-    assert Outline(filled.T, filled).holding(389) == Grid(24, 18)
+    assert Outline(board_of(filled.T), filled).holding(389) == Grid(24, 18)
     assert outline.holding(200) == outline.grid
     filled[10:26, 5:29] = True  # nothing is missing: exactly as many
-    assert Outline(filled, filled).holding(24 * 21) == Grid(21, 24)
+    assert Outline(board_of(filled), filled).holding(24 * 21) == Grid(21, 24)
 
 
 def test_pictures_that_grew_together_are_told_apart_by_dear_seams() -> None:
@@ -166,21 +170,19 @@ def test_pictures_that_grew_together_are_told_apart_by_dear_seams() -> None:
         [0.9, 0.2, 0.9]
     )  # one of the seams between them looks well by chance
     order[1, 1] = -1
-    found = us.solve(grid, cost=(right, below), runs=1)
-    found = dataclasses.replace(found, order=order.reshape(-1))
-    parts = _held_together(found, grid, Pieces((right, below), 1, grid), price=0.5)
+    parts = _held_together(order.numpy(), Pieces(Whole((right, below)), grid), price=0.5)
     assert [sorted(part.tolist()) for part in parts] == [[3, 4, 5, 9, 10, 11, 15, 16, 17], [0, 1, 2, 6, 8, 12, 13, 14]]
-    assert len(_held_together(found, grid, Pieces((right, below), 1, grid), price=1.0)) == 1
+    assert len(_held_together(order.numpy(), Pieces(Whole((right, below)), grid), price=1.0)) == 1
 
 
 def test_a_belief_is_taken_over_only_from_the_same_pieces_at_the_same_price() -> None:
     cost = torch.rand(24, 24), torch.rand(24, 24)
-    known = Pieces(cost, 2, Grid(5, 5), reject=0.5)
+    known = Pieces(Whole(cost, 2), Grid(5, 5), reject=0.5)
     fresh, taken = (dataclasses.replace(known, grid=Grid(3, 4)) for _ in range(2))
     assert taken.like(known).belief.right is known.belief.right
     assert np.array_equal(taken.belief.below, fresh.belief.below)
     assert taken.belief.shape == (3, 4)
-    for other in ({"reject": 0.4}, {"grid": Grid(1, 12)}, {"cost": (cost[1], cost[0])}):
+    for other in ({"reject": 0.4}, {"grid": Grid(1, 12)}, {"cost": Whole((cost[1], cost[0]), 2)}):
         assert dataclasses.replace(fresh, **other).like(known).belief.right is not known.belief.right
 
 

@@ -100,6 +100,7 @@ def jigsaw(
     from ..tasks.gaps import find_gap
     from ..tasks.jigsaw import as_float, foreseen, in_lists, reassemble
     from ..tasks.piles import Reassembled, reassemble_pile, reassemble_several
+    from ..tasks.turned import turns_of
 
     clock = Clock(usual.time_limit)
     worn = parse_gap(gap)
@@ -128,13 +129,9 @@ def jigsaw(
         show.stage("reading the tiles")
         box = tiles_of(photo, grid, shuffle, pad, usual.seed, turned, worn)
         show.given(box)
-        plain = (
-            box.grid is not None and len(box.tiles) == box.grid.n and not (turned or foreign or anchors or worn != 0)
-        )
-        foresee(
-            *foreseen(box.tiles.shape, usual.time_limit, turned, listed=plain and in_lists(len(box.tiles))),
-            usual.silent,
-        )
+        states = len(turns_of(box.tiles.shape[1:3])) if turned else 1
+        listed = in_lists(len(box.tiles) * states) and worn == 0 and not anchors
+        foresee(*foreseen(box.tiles.shape, usual.time_limit, turned, listed), usual.silent)
         left = clock.before(drawing_seconds(box.tiles.size))
         pixels = as_float(box.tiles)
         worn = find_gap(pixels, turned) if worn is None else worn

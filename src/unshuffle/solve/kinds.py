@@ -96,14 +96,14 @@ def _grid() -> Method:
 
 def of_pieces(states: int, reject: bool | None = None) -> Method:
     """Of grids whose items have states, or that have more or fewer items than positions at the usual price of a seam."""
-    from .grid.pieces import Pieces, usual_price
+    from .grid.pieces import Pieces, Whole
     from .grid.states import polish_states, solve_states
 
     def check(given: Any, grid: Grid) -> Pieces:
         if isinstance(given, Tensor):
             raise BadInput(NOT_THE_SAME)
-        cost = checks.pair(given, None if reject is not None else grid, states)
-        return Pieces(cost, states, grid, reject=usual_price(cost, states) if reject else None)
+        cost = Whole(checks.pair(given, None if reject is not None else grid, states), states)
+        return Pieces(cost, grid, reject=cost.usual_price() if reject else None)
 
     return Method(check, solve_states, polish_states, judge=None, small=0, partial=reject is not None)
 

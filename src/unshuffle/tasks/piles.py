@@ -14,12 +14,14 @@ from scipy.ndimage import label
 from torch import Tensor
 
 from ..errors import BadInput
-from ..solve.grid.pieces import Pieces, usual_price
+from ..solve.grid.listed import in_lists
+from ..solve.grid.pieces import Costs, Pieces, Whole
 from ..solve.grid.shape import find_shape
 from ..solve.kinds import of_pieces, solved
 from ..solve.solution import Solution
 from ..structure.layouts import Grid
 from ..watch import Step, Stopped, Watch, Where
+from .candidates import Comparison, ListedCosts
 from .jigsaw import as_they_came, at_least_two_by_two, seam_costs
 from .turned import in_quarters, turned_seams, turns_of, upright
 
@@ -48,12 +50,11 @@ def reassemble_pile(
     turns = turns_of(tiles.shape[1:3]) if turned else (0,)
     with Watch(time_limit, callback) as watch, torch.no_grad():
         try:
-            seams = (turned_seams if turned else seam_costs)(tiles.to(torch.float32), watch, gap=gap)
+            cost = _compared(tiles.to(torch.float32), turns, watch, gap)
         except Stopped:
             return _nothing(tiles, grid, turned, watch)
-        cost = seams.right, seams.below
         known = grid or Grid(1, len(tiles))
-        pieces = Pieces(cost, len(turns), known, seams.border, None, usual_price(cost, len(turns)) if foreign else None)
+        pieces = Pieces(cost, known, reject=cost.usual_price() if foreign else None)
         watch.where = Where(grid, torch.arange(len(tiles)))
         free = pieces
         if grid is None:
@@ -68,10 +69,16 @@ def reassemble_pile(
 
 
 FEWEST = 4  # tiles that are a picture: what is left holds together by chance
+TORN = 1 / 6  # of a picture: so much of another one that stands apart is set aside with it
 LEAST, SMALL = 1 / 3, 12
 """If all tiles belong: a third of a picture's places or twelve tiles, if they are left over and sure of a neighbour, are another picture; fewer
 are what this one lacks. Of 19 photos as 7x7 tiles, as 7x7 turned and incomplete, and as 12x9 incomplete, two were not found whole, and one
 in a pile of three: at first 0.26, 0.26 and 0.29 of their places were left over."""
+
+
+BEYOND = 0.1
+"""Of what a crystal has filled: if more of it stands beside the rectangle that it seems to be, pictures are told apart before that is solved, else
+afterwards, when the tiles that do not belong to the larger one have been mended."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,15 +111,17 @@ def reassemble_several(
     pictures: list[Reassembled] = []
     with Watch(time_limit, callback) as watch, torch.no_grad():
         try:
-            seams = (turned_seams if turned else seam_costs)(tiles.to(torch.float32), watch, gap=gap)
+            cost = _compared(tiles.to(torch.float32), turns, watch, gap)
         except Stopped:
             return [Reassembled(*_nothing(tiles, None, turned, watch))]
-        whole = Pieces((seams.right, seams.below), len(turns), Grid(1, len(tiles)), seams.border, apart=1)
-        whole = dataclasses.replace(whole, reject=usual_price(whole.cost, len(turns)))
+        whole = Pieces(cost, Grid(1, len(tiles)), apart=1, reject=cost.usual_price())
         left, holes = torch.arange(len(tiles)), 0
         options = {"runs": runs, "seed": seed}
         while len(left) >= FEWEST and (not watch.stopped or not pictures):
-            some, found, grid, sure = _next_picture(whole, left, watch, all_belong and not holes, options)
+            try:
+                some, found, grid, sure = _next_picture(whole, left, watch, all_belong and not holes, options)
+            except Stopped:  # while what is left was compared again
+                break
             used = found.order[found.order >= 0]
             if len(used) < FEWEST:
                 break
@@ -133,39 +142,57 @@ def _next_picture(
     pieces, watch.where = whole if len(left) == whole.tiles else whole.among(left), Where(None, left)
     outline, free = find_shape(pieces, watch)
     grid, sure = outline.grid, left[torch.from_numpy(outline.sure)]
+    if outline.beyond > BEYOND and (others := _others(outline.board, pieces, whole.reject)) and not watch.stopped:
+        return *_without(others, whole, left, watch, options)[:3], sure
     if all_belong and len(sure) - grid.n < max(LEAST * grid.n, SMALL):
         grid, pieces = outline.holding(len(left)), dataclasses.replace(pieces, reject=None)
     pieces, watch.where = dataclasses.replace(pieces, grid=grid).like(free), Where(grid, left)
     found = solved(of_pieces(pieces.states), grid, pieces, (len(left), grid.n), watch, **options)
-    first, *others = _held_together(found, grid, pieces, whole.reject)
-    aside = [part for part in others if len(part) >= max(LEAST * len(first), SMALL)]
-    if not aside or watch.stopped:
-        return left, found, grid, sure
-    rest = left[~torch.isin(torch.arange(len(left)), torch.cat(aside))]
-    return *_next_picture(whole, rest, watch, False, options)[:3], sure
+    state = 0 if found.state is None else found.state
+    board = torch.where(found.order >= 0, found.order * pieces.states + state, -1).reshape(grid.height, grid.width)
+    if (others := _others(board.numpy(), pieces, whole.reject)) and not watch.stopped:
+        try:
+            return *_without(others, whole, left, watch, options)[:3], sure
+        except Stopped:  # while what is left was compared again
+            pass
+    return left, found, grid, sure
 
 
-def _held_together(found: Solution, grid: Grid, pieces: Pieces, price: float | None) -> list[Int[Tensor, "part"]]:
-    """The tiles of the parts of a layout, the largest first: joined, loop of four by loop of four, by seams that cost no more than the
-    price. One tile of a loop may be missing."""
-    order = found.order.reshape(grid.height, grid.width)
-    there, state = order >= 0, 0 if found.state is None else found.state.reshape(order.shape)
-    piece = torch.where(there, order * pieces.states + state, 0)
+def _without(
+    others: list[Tensor], whole: Pieces, left: Int[Tensor, "some"], watch: Watch, options: dict[str, Any]
+) -> tuple[Int[Tensor, "fewer"], Solution, Grid, Int[Tensor, "sure"]]:
+    """The next picture of those left that are in none of the others."""
+    rest = left[~torch.isin(torch.arange(len(left)), torch.cat(others))]
+    return _next_picture(whole, rest, watch, False, options)
 
-    def dear(cost: Tensor, a: Tensor, b: Tensor, both: Tensor) -> np.ndarray:
-        return (both & (cost[a, b] > (math.inf if price is None else price))).numpy()
 
-    beside = dear(pieces.cost[0], piece[:, :-1], piece[:, 1:], there[:, :-1] & there[:, 1:])
-    under = dear(pieces.cost[1], piece[:-1], piece[1:], there[:-1] & there[1:])
-    filled = there.numpy().astype(int)
+def _others(board: np.ndarray, pieces: Pieces, price: float | None) -> list[Int[Tensor, "part"]]:
+    """The tiles of the other pictures that stand on the board of the largest, if there are any, with what the board was too small for."""
+    first, *others = _held_together(board, pieces, price)
+    if not others or len(others[0]) < max(LEAST * len(first), SMALL):
+        return []
+    return [part for part in others if len(part) >= max(TORN * len(first), SMALL)]
+
+
+def _held_together(board: np.ndarray, pieces: Pieces, price: float | None) -> list[Int[Tensor, "part"]]:
+    """The tiles of the parts of a layout (height x width: a piece or -1), the largest first: joined, loop of four by loop of four, by seams that
+    cost no more than the price. One tile of a loop may be missing."""
+    there, piece = board >= 0, np.maximum(board, 0)
+
+    def dear(relation: int, a: np.ndarray, b: np.ndarray, both: np.ndarray) -> np.ndarray:
+        return both & (pieces.cost.pairs(relation, a, b) > (math.inf if price is None else price))
+
+    beside = dear(0, piece[:, :-1], piece[:, 1:], there[:, :-1] & there[:, 1:])
+    under = dear(1, piece[:-1], piece[1:], there[:-1] & there[1:])
+    filled = there.astype(int)
     three = filled[:-1, :-1] + filled[1:, :-1] + filled[:-1, 1:] + filled[1:, 1:] >= 3
     parts = np.asarray(label(three & ~(beside[:-1] | beside[1:] | under[:, :-1] | under[:, 1:]))[0])  # pyright: ignore
     tiles = []
     for k in range(1, parts.max(initial=0) + 1):
         loops = np.pad(parts == k, 1)
         covered = loops[1:, 1:] | loops[1:, :-1] | loops[:-1, 1:] | loops[:-1, :-1]
-        tiles.append(order[torch.from_numpy(covered) & there])
-    return sorted(tiles, key=len, reverse=True) or [found.order[found.order >= 0]]
+        tiles.append(torch.from_numpy(board[covered & there] // pieces.states))
+    return sorted(tiles, key=len, reverse=True) or [torch.from_numpy(board[there] // pieces.states)]
 
 
 def _tiles(picture: Reassembled) -> int:
@@ -183,11 +210,19 @@ def _numbered(found: Solution, tiles: Int[Tensor, "some"], whole: Pieces) -> Sol
     if len(tiles) == n:
         return found
     pieces = found.given
-    given = dataclasses.replace(pieces, cost=whole.cost, border=whole.border) if isinstance(pieces, Pieces) else None
+    given = dataclasses.replace(pieces, cost=whole.cost) if isinstance(pieces, Pieces) else None
     soft, confidence = found.soft.new_zeros(n, found.soft.shape[1]), found.confidence.new_zeros(n)
     soft[tiles], confidence[tiles] = found.soft, found.confidence
     order = torch.where(found.order >= 0, tiles[found.order], -1)
     return dataclasses.replace(found, order=order, soft=soft, confidence=confidence, given=given)
+
+
+def _compared(tiles: Tensor, turns: tuple[int, ...], watch: Watch, gap: int) -> Costs:
+    """The costs of all pieces; of many only of the likely pairs. `Stopped` if the watch says so before all tiles are compared."""
+    if in_lists(len(tiles) * len(turns)) and not gap:
+        return ListedCosts.of(Comparison(tiles, turns), watch)
+    seams = (turned_seams if len(turns) > 1 else seam_costs)(tiles, watch, gap=gap)
+    return Whole((seams.right, seams.below), len(turns), seams.border)
 
 
 def _nothing(tiles: Tensor, grid: Grid | None, turned: bool, watch: Watch) -> tuple[Solution, Grid]:

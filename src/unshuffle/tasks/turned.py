@@ -36,11 +36,16 @@ def turns_of(shape: Sequence[int]) -> tuple[int, ...]:
     return (0, 1, 2, 3) if shape[0] == shape[1] else (0, 2)
 
 
+def turned_tiles(tiles: Float[Tensor, "n height width channels"], turns: Sequence[int]) -> Tensor:
+    """All pieces, tile * states + state."""
+    return torch.stack([tiles.rot90(k, (1, 2)) for k in turns], 1).flatten(0, 1)
+
+
 def turned_seams(tiles: Float[Tensor, "n height width channels"], watch: Watch | None = None, gap: int = 0) -> Seams:
     """The costs of all pairs of pieces, tile * states + state. Half of them are others seen upside down; and of square tiles
     what is below is what is right, a quarter turn later."""
     turns = turns_of(tiles.shape[1:3])
-    pieces = torch.stack([tiles.rot90(k, (1, 2)) for k in turns], 1).flatten(0, 1)
+    pieces = turned_tiles(tiles, turns)
     states, done, passes = len(turns), 0.0, (4 if gap else 2) * (1 if len(turns) == 4 else 2)
 
     def tell(share: float) -> None:

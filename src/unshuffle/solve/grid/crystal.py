@@ -15,10 +15,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from ...compute.jit import njit
 from .cooling import Cooling
-from .seams import Bonds
+from .seams import Bonds, best_matching
 
 LEAST = 2e-3
 """Shares and pulls below this are background. Half of it and a tenth more steps gave the same layouts of 1,728 tiles; below
@@ -165,15 +166,23 @@ class Lists:
                 board[cell], used[tile[e]] = tile[e] * self.room.states + state, True
         return board
 
-    def gains(self) -> np.ndarray:
-        """beta times the pull of each cell in the likeliest state, less that of being left out."""
+    def worthwhile(self) -> np.ndarray:
+        """The piece in each cell, or -1, by linear assignment of those pulls that are stronger than the one beside the board."""
         first, seat, excess = self.excess
-        gains = np.zeros((len(self.base), len(self.column)))
         row = np.repeat(np.arange(len(self.base)), np.diff(first))
         seat, excess = seat[: first[-1]], excess[: first[-1]]
-        value = np.log(np.maximum(self.base[row] + excess, 1e-300)) - np.log(np.maximum(self.base[row], 1e-300))
-        np.maximum.at(gains, (row, seat // self.room.states), value)
-        return (gains - self.beta * self.room.pull).astype(np.float32)
+        floor = np.maximum(self.base[row], 1e-300)
+        gain = np.log(np.maximum(self.base[row] + excess, 1e-300)) - np.log(floor) - self.beta * self.room.pull
+        downwards = np.argsort(-gain, kind="stable")[: int((gain > 0).sum())]
+        cells, states = len(self.column), self.room.states
+        # of several states in one cell the strongest
+        keys, strongest = np.unique(
+            row[downwards].astype(np.int64) * cells + seat[downwards] // states, return_index=True
+        )
+        kept, board = downwards[strongest], np.full(cells, -1)
+        tile, cell = best_matching(csr_array((gain[kept], (row[kept], keys % cells)), (len(self.base), cells)))
+        board[cell] = tile * states + seat[kept[np.searchsorted(keys, tile * cells + cell)]] % states
+        return board
 
     def states(self) -> np.ndarray:
         """The likeliest state of each tile in each cell."""

@@ -17,16 +17,16 @@ from torch import Tensor
 
 from ...compute.jit import have_numba
 from ...structure.seams import SHARPNESS
-from .affinity import PARTNERS, PRICE, Affinities
+from .affinity import PARTNERS, PRICE, STEEP, Affinities
 from .frame import Frame
 from .seams import Bonds, Listed
 
-LISTED = 4000  # tiles from which on only the best partners of each side are kept
+LISTED = 4000  # pieces from which on only the best partners of each side are kept
 
 
-def in_lists(tiles: int) -> bool:
-    """Whether so many upright tiles that all belong are solved without whole matrices."""
-    return tiles >= LISTED and have_numba
+def in_lists(pieces: int) -> bool:
+    """Whether so many tiles, or tiles in all their states, are solved without whole matrices."""
+    return pieces >= LISTED and have_numba
 
 
 Pairwise = Callable[[int, np.ndarray, np.ndarray], np.ndarray]
@@ -35,7 +35,10 @@ Pairwise = Callable[[int, np.ndarray, np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class Side:
-    """Of every tile, the best partners on one side, the cheapest first, and what its softmax over all partners needs."""
+    """Of every piece, the best partners on one side, the cheapest first, and what its softmax over all partners needs.
+
+    A piece is a tile, or a tile in one of its states, numbered tile * states + state.
+    """
 
     partner: np.ndarray
     cost: np.ndarray
@@ -43,6 +46,18 @@ class Side:
     """The temperature of each tile's softmax."""
     log_sum: np.ndarray
     """Logarithm of the sum over all partners of exp(-cost / scale)."""
+
+    def turned(self, states: int, steps: int) -> Side:
+        """Those on the side that comes here when the whole picture goes so many states on."""
+        piece = np.arange(len(self.partner))
+        there = piece + (piece % states + steps) % states - piece % states
+        partner = self.partner[there]
+        partner = partner + (partner % states - steps) % states - partner % states
+        return Side(partner, self.cost[there], self.scale[there], self.log_sum[there])
+
+
+Sides = tuple[Side, Side, Side, Side]
+"""Right, left, below, above."""
 
 
 class Computed:
@@ -56,11 +71,43 @@ class Computed:
         return self.of(self.relation, a.reshape(-1), b.reshape(-1)).reshape(a.shape)
 
 
+def listed_affinities(sides: Sides, typical: float, shape: tuple[int, int], price: float | None = None) -> Affinities:
+    """What `Affinities.of` is for matrices; ``typical`` is the cost of any pair."""
+    (right, worth_right), (below, worth_below) = (_relation(sides[k], sides[k + 1], typical, price) for k in (0, 2))
+    return Affinities(right, below, Bonds.of_lists(right, below, PARTNERS), shape, (worth_right, worth_below))
+
+
+def _relation(after: Side, before: Side, typical: float, price: float | None) -> tuple[Listed, Listed]:
+    """Affinity and score of all pairs in the list of one or the other."""
+    n, most = after.partner.shape
+    piece = np.repeat(np.arange(n), most)
+    row = np.concatenate((piece, before.partner.reshape(-1)))
+    column = np.concatenate((after.partner.reshape(-1), piece))
+    cost = np.concatenate((after.cost.reshape(-1), before.cost.reshape(-1)))
+    kept = np.isfinite(cost)
+    keys, where = np.unique(row[kept].astype(np.int64) * n + column[kept], return_index=True)
+    row, column, cost = keys // n, keys % n, cost[kept][where].astype(np.float64)
+    logs = cost / after.scale[row] + after.log_sum[row] + cost / before.scale[column] + before.log_sum[column]
+    affinity = np.exp(-logs / 2)
+    dear = PRICE * (cost - (price or 0.0)) / typical
+    score = affinity - dear
+    if price is not None:
+        affinity = np.clip(affinity - STEEP * np.maximum(dear, 0), 0, None)
+    first = np.searchsorted(row, np.arange(n + 1))
+    column = column.astype(np.int32)
+    nothing = np.zeros(n, np.float32)
+    usual = np.full(n, -PRICE * (1 - (price or 0.0) / typical), np.float32)
+    return (
+        Listed.of(first, column, affinity.astype(np.float32), nothing),
+        Listed.of(first, column, score.astype(np.float32), usual),
+    )
+
+
 @dataclass(frozen=True)
 class ListedEvidence:
-    """What `Evidence` is for matrices: ``sides`` are (right, left, below, above)."""
+    """What `Evidence` is for matrices."""
 
-    sides: tuple[Side, Side, Side, Side]
+    sides: Sides
     shape: tuple[int, int]
     typical: float
     """The cost of any pair."""
@@ -71,31 +118,7 @@ class ListedEvidence:
 
     @cached_property
     def belief(self) -> Affinities:
-        (right, worth_right), (below, worth_below) = (self._relation(k) for k in (0, 1))
-        bonds = Bonds.of_lists(right, below, PARTNERS)
-        return Affinities(right, below, bonds, self.shape, (worth_right, worth_below))
-
-    def _relation(self, k: int) -> tuple[Listed, Listed]:
-        """Affinity and score of all pairs in the list of one or the other."""
-        after, before = self.sides[2 * k], self.sides[2 * k + 1]
-        n, most = after.partner.shape
-        tile = np.repeat(np.arange(n), most)
-        row = np.concatenate((tile, before.partner.reshape(-1)))
-        column = np.concatenate((after.partner.reshape(-1), tile))
-        cost = np.concatenate((after.cost.reshape(-1), before.cost.reshape(-1)))
-        kept = np.isfinite(cost)
-        keys, where = np.unique(row[kept].astype(np.int64) * n + column[kept], return_index=True)
-        row, column, cost = keys // n, keys % n, cost[kept][where].astype(np.float64)
-        logs = cost / after.scale[row] + after.log_sum[row] + cost / before.scale[column] + before.log_sum[column]
-        affinity = np.exp(-logs / 2)
-        first = np.searchsorted(row, np.arange(n + 1))
-        column = column.astype(np.int32)
-        nothing, usual = np.zeros(n, np.float32), np.full(n, -PRICE, np.float32)
-        score = affinity - PRICE * cost / self.typical
-        return (
-            Listed.of(first, column, affinity.astype(np.float32), nothing),
-            Listed.of(first, column, score.astype(np.float32), usual),
-        )
+        return listed_affinities(self.sides, self.typical, self.shape)
 
     @cached_property
     def frame(self) -> Frame:

@@ -10,8 +10,10 @@ tile is worth placing if its seams cost less than that on average, wherever it i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -39,15 +41,70 @@ class OnBoard:
         return replace(self, order=self.evidence.frame.opened(self.order))
 
 
+class Costs(Protocol):
+    """What is known of the seams between pieces: whole matrices, or lists of the likely ones and the rest when it is asked for."""
+
+    @property
+    def states(self) -> int: ...
+    @property
+    def tiles(self) -> int: ...
+    def usual_price(self) -> float:
+        """Of a seam that is not made, see `usual_price`."""
+        ...
+
+    def affinities(self, shape: tuple[int, int], price: float | None) -> Affinities: ...
+    def pairs(self, relation: int, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """The cost of each piece of b right of (0) or below (1) that of a."""
+        ...
+
+    def among(self, tiles: Tensor) -> Costs:
+        """The same of some of the tiles only."""
+        ...
+
+    def between(self, pieces: Tensor) -> tuple[Pair, Pair | None]:
+        """Whole matrices of some of the pieces: the costs, and what tells a seam inside the picture from its border."""
+        ...
+
+
 @dataclass(frozen=True)
-class Pieces:
+class Whole:
     """The costs (right, below), pieces x pieces: ``right[a, b]`` for piece b directly right of piece a."""
 
     cost: Pair
-    states: int
-    grid: Grid
+    states: int = 1
     border: Pair | None = None
     """What to add to the affinity of a seam to judge whether it is inside the picture or its border."""
+
+    @property
+    def tiles(self) -> int:
+        return len(self.cost[0]) // self.states
+
+    def usual_price(self) -> float:
+        return usual_price(self.cost, self.states)
+
+    def affinities(self, shape: tuple[int, int], price: float | None) -> Affinities:
+        return Affinities.of(self.cost, shape, self.states, price)
+
+    def pairs(self, relation: int, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return self.cost[relation].numpy()[a, b]
+
+    def among(self, tiles: Tensor) -> Whole:
+        cost, border = self.between((tiles[:, None] * self.states + torch.arange(self.states)).reshape(-1))
+        return replace(self, cost=cost, border=border)
+
+    def between(self, pieces: Tensor) -> tuple[Pair, Pair | None]:
+        def chosen(pair: Pair) -> Pair:
+            return pair[0][pieces][:, pieces], pair[1][pieces][:, pieces]
+
+        return chosen(self.cost), None if self.border is None else chosen(self.border)
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The pieces and the grid that they are for."""
+
+    cost: Costs
+    grid: Grid
     apart: int | None = None
     """So many states of one tile lead to different pictures; the others to one of these, turned as a whole. None: all do."""
     reject: float | None = None
@@ -56,12 +113,16 @@ class Pieces:
     """In what states are counted by whoever was given the solution: two quarter turns, say."""
 
     @property
-    def shape(self) -> tuple[int, int]:
-        return self.grid.height, self.grid.width
+    def states(self) -> int:
+        return self.cost.states
 
     @property
     def tiles(self) -> int:
-        return len(self.cost[0]) // self.states
+        return self.cost.tiles
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.grid.height, self.grid.width
 
     @property
     def complete(self) -> bool:
@@ -72,11 +133,11 @@ class Pieces:
         """Of a seam that is not made; None if all are."""
         if self.complete:
             return None
-        return usual_price(self.cost, self.states) if self.reject is None else self.reject
+        return self.cost.usual_price() if self.reject is None else self.reject
 
     @cached_property
     def belief(self) -> Affinities:
-        return Affinities.of(self.cost, self.shape, self.states, self.price)
+        return self.cost.affinities(self.shape, self.price)
 
     def like(self, other: Pieces) -> Pieces:
         """This, with the belief of the same pieces on another board, if they have one price: to come to it takes the most time of all."""
@@ -93,16 +154,11 @@ class Pieces:
 
     def among(self, tiles: Tensor) -> Pieces:
         """The same of some of the tiles only."""
-        here = (tiles[:, None] * self.states + torch.arange(self.states)).reshape(-1)
-
-        def chosen(pair: Pair) -> Pair:
-            return pair[0][here][:, here], pair[1][here][:, here]
-
-        return replace(self, cost=chosen(self.cost), border=None if self.border is None else chosen(self.border))
+        return replace(self, cost=self.cost.among(tiles))
 
     def energies(self, boards: np.ndarray) -> np.ndarray:
         """Of boards that have the piece of each cell or -1: the seams that are made, and the price of the others."""
-        total, made = made_seams(boards, self.shape, (self.cost[0].numpy(), self.cost[1].numpy()))
+        total, made = made_seams(boards, self.shape, self.cost.pairs)
         seams = sum(map(len, self.grid.relations()))
         return total + (self.price or 0.0) * (seams - made)
 
@@ -115,13 +171,8 @@ class Pieces:
         tile = np.full(self.grid.n, -1)
         used = np.sort(order[order >= 0])
         tile[: len(used)] = used
-        here = torch.from_numpy(used * self.states + state[used])
-
-        def chosen(pair: Pair) -> Pair:
-            return pair[0][here][:, here], pair[1][here][:, here]
-
-        border = None if self.border is None else chosen(self.border)
-        evidence = Evidence.of(chosen(self.cost), self.grid, border, self.price)
+        cost, border = self.cost.between(torch.from_numpy(used * self.states + state[used]))
+        evidence = Evidence.of(cost, self.grid, border, self.price)
         number = np.empty(self.tiles, np.int64)
         number[used] = np.arange(len(used))
         own = np.where(order >= 0, number[order], 0)
@@ -130,15 +181,15 @@ class Pieces:
 
 
 def made_seams(
-    boards: np.ndarray, shape: tuple[int, int], cost: tuple[np.ndarray, np.ndarray]
+    boards: np.ndarray, shape: tuple[int, int], cost: Callable[[int, np.ndarray, np.ndarray], np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Of each board, what the seams between pieces that are there cost, and how many they are."""
     who = boards.reshape(*boards.shape[:-1], *shape)
     total, made = np.zeros(boards.shape[:-1]), np.zeros(boards.shape[:-1], np.int64)
     right, below = (who[..., :, :-1], who[..., :, 1:]), (who[..., :-1, :], who[..., 1:, :])
-    for matrix, (first, second) in zip(cost, (right, below), strict=True):
+    for relation, (first, second) in enumerate((right, below)):
         there = (first >= 0) & (second >= 0)
-        total += np.where(there, matrix[first, second], 0.0).sum((-1, -2))
+        total += np.where(there, cost(relation, first, second), 0.0).sum((-1, -2))
         made += there.sum((-1, -2))
     return total, made
 

@@ -3,8 +3,8 @@
 Annealing places tile after tile, so a whole block can sit beside the place where it belongs: every tile in it is content.
 Moved as one piece the block finds its place at once. Segments come from thresholds drawn at random on affinities with
 random errors, so that no wrong seam stays glued in every round; a round is kept only if the score of the whole grows. A round that
-redoes everything may mend one place and spoil another, so some take only a window apart: as many as have lately succeeded. On
-four hard photos of 34 x 25 and 48 x 36 pieces (two or three seeds each) the score falls short of the truth's by 94, 60, 24, 126;
+redoes everything may mend one place and spoil another, so some take only a window apart, as many as have lately succeeded, and on large
+boards what is better is kept place by place (`harvest`). Of windows: on four hard photos of 34 x 25 and 48 x 36 pieces (two or three seeds each) the score falls short of the truth's by 94, 60, 24, 126;
 by 107, 76, 55, 188 without windows, and by 102, 60, 36, 181 if half of the rounds are such.
 """
 
@@ -12,23 +12,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 from scipy.optimize import linear_sum_assignment
+from scipy.sparse import csr_array
 
 from ...compute.jit import have_numba
 from ...operators.assignment import assign
 from .affinity import Affinities
 from .crystal import IN_LISTS, Lists, Room
 from .frame import Frame
+from .harvest import harvest
 from .regrow import regrow_by_segments
-from .seams import NO_MASK, block
-from .segments import segments, shift_segments, unwind
+from .seams import NO_MASK, Listed, best_matching
+from .segments import ENOUGH, segments, shift_segments, unwind
 
 TWIST = 0.3
 """Affinity that closing the torus straight instead of like a screw must gain: a plain backdrop fits either way."""
 WEAK = 0.1  # affinity of a seam that is wrong, or too plain to tell
+LARGE = 1000  # tiles from which on a round is hardly ever better everywhere
 MEMORY, SELDOM = 0.2, 0.05  # how much the last round counts in the rate of success, and the least rate
 AGAIN = replace(IN_LISTS, start=1.0, rate=1.02)  # most tiles are in place: only what is loose has to find its own
 
@@ -85,10 +89,21 @@ class Reassembly:
             local = int(self.rng.random() * self.rates.sum() < self.rates[1])
             order = self._regrown(bool(local))
             gained = SELDOM
-            if order is not None and self.belief.total(order) > self.total + 1e-4:
+            order = None if order is None else self._better(order)
+            if order is not None:
                 self.order, gained = self._shifted(order), 1.0
                 self.total, self.last_success = self.belief.total(self.order), self.round
             self.rates[local] += MEMORY * (gained - self.rates[local])
+
+    def _better(self, order: np.ndarray) -> np.ndarray | None:
+        """What has regrown if it is better; on large boards the better of the two, with what is better in the other one. None if that
+        gains nothing."""
+        gain = self.belief.total(order) - self.total
+        if len(order) < LARGE or self.allowed.size:
+            return order if gain > 1e-4 else None
+        best, other = (order, self.order) if gain > 1e-4 else (self.order.copy(), order)
+        more = harvest(best, other, self.belief.worth, ENOUGH)
+        return best if max(gain, more) > 1e-4 else None
 
     def _shifted(self, order: np.ndarray, passes: int = 10) -> np.ndarray:
         b = self.belief
@@ -160,17 +175,24 @@ def fill(board: np.ndarray, belief: Affinities, allowed: np.ndarray = NO_MASK, r
     rest = np.setdiff1d(np.arange(board.size), board[board >= 0])
     y, x = cells // w, cells % w
     sides = (
-        (x + 1 < w, 1, lambda there: block(belief.right, rest, there)),
-        (x > 0, -1, lambda there: block(belief.right, there, rest).T),
-        (y + 1 < h, w, lambda there: block(belief.below, rest, there)),
-        (y > 0, -w, lambda there: block(belief.below, there, rest).T),
+        (x + 1 < w, 1, belief.right, False),
+        (x > 0, -1, belief.right, True),
+        (y + 1 < h, w, belief.below, False),
+        (y > 0, -w, belief.below, True),
     )
     for _ in range(rounds):
-        score = np.zeros((rest.size, cells.size), np.float32)
-        for inside, step, matching in sides:
+        size = rest.size, cells.size
+        score: Any = csr_array(size) if belief.listed else np.zeros(size, np.float32)
+        for inside, step, matrix, before in sides:
             neighbour = np.where(inside, order[np.where(inside, cells + step, 0)], -1)
-            known = neighbour >= 0
-            score[:, known] += matching(neighbour[known])
+            known = np.flatnonzero(neighbour >= 0)
+            if isinstance(matrix, Listed):
+                part = (matrix.T if before else matrix).sparse[rest][:, neighbour[known]].tocoo()
+                score = score + csr_array((part.data, (part.row, known[part.col])), size)
+            elif before:
+                score[:, known] += matrix[np.ix_(neighbour[known], rest)].T
+            else:
+                score[:, known] += matrix[np.ix_(rest, neighbour[known])]
         if allowed.size:
             score[~allowed[np.ix_(rest, cells)]] = -np.inf
         try:
@@ -181,10 +203,8 @@ def fill(board: np.ndarray, belief: Affinities, allowed: np.ndarray = NO_MASK, r
     return order
 
 
-def _touching(score: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _touching(score: Any) -> tuple[np.ndarray, np.ndarray]:
     """Linear assignment of those that like any of the cells at all; the others into what is left, as they come."""
-    likes, liked = np.flatnonzero(score.any(1)), np.flatnonzero(score.any(0))
-    who, where = linear_sum_assignment(-score[np.ix_(likes, liked)])
-    who, where = likes[who], liked[where]
-    others, places = (np.setdiff1d(np.arange(len(score)), some) for some in (who, where))
+    who, where = best_matching(score)
+    others, places = np.setdiff1d(np.arange(score.shape[0]), who), np.setdiff1d(np.arange(score.shape[1]), where)
     return np.concatenate((who, others)), np.concatenate((where, places))

@@ -56,6 +56,15 @@ def _fits(growing, hull, dy, dx):
 
 
 @njit
+def _free(growing, tiles, dy, dx):
+    """Does nothing stand yet where a segment would, if it is put at (dy, dx)?"""
+    taken = 0
+    for t in tiles:
+        taken += growing.board[growing.y[t] + dy, growing.x[t] + dx] >= 0
+    return taken == 0
+
+
+@njit
 def _contact(growing, tiles, dy, dx):
     """Affinity, less a toll per seam, that a segment shares with what is on the board if it is put at (dy, dx)."""
     board, y, x, allowed, toll = growing.board, growing.y, growing.x, growing.allowed, growing.toll
@@ -160,7 +169,7 @@ def regrow_by_segments(order, seams, bonds, label, allowed, toll):
                 continue
             if not stale[s] and best[s] > NOWHERE:
                 dy, dx = best_y[s], best_x[s]
-                stale[s] = not _fits(growing, hulls[s], dy, dx) or _contact(growing, tiles, dy, dx) == NOWHERE
+                stale[s] = not _fits(growing, hulls[s], dy, dx) or not _free(growing, tiles, dy, dx)
             if stale[s]:
                 stale[s] = False
                 stamp += 1

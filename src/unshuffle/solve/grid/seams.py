@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
+from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
 from ...compute.jit import njit, overload
 
@@ -54,6 +56,17 @@ class Listed:
         return copy
 
     @property
+    def dtype(self) -> np.dtype:
+        return self.lists.value.dtype
+
+    @cached_property
+    def T(self) -> Listed:
+        """Where all rows have the same elsewhere."""
+        turned = self.sparse.T.tocsr()
+        turned.sort_indices()
+        return Listed.of(turned.indptr, turned.indices, turned.data, self.lists.other)
+
+    @property
     def sparse(self) -> csr_array:
         """What is known; zero elsewhere."""
         n = len(self)
@@ -64,11 +77,20 @@ class Listed:
         return self.sparse.max(axis).toarray().reshape(-1)
 
 
-def block(matrix: np.ndarray | Listed, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Some rows and some columns; what a list does not have is zero."""
-    if isinstance(matrix, Listed):
-        return matrix.sparse[rows][:, columns].toarray()
-    return matrix[np.ix_(rows, columns)]
+def best_matching(worth: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of the pairs of a sparse matrix, of those that are worth more than nothing, that are worth most in sum."""
+    listed = worth.tocoo()
+    kept = listed.data > 0
+    row, column, value = listed.row[kept], listed.col[kept], listed.data[kept].astype(np.float64)
+    rows, who = np.unique(row, return_inverse=True)
+    if not len(rows):
+        return rows, rows
+    # every row may also go to a column of its own, for nothing: so there is a matching of all
+    n, own, most = int(worth.shape[1]), np.arange(len(rows)), value.max() + 1
+    weight = np.concatenate((most - value, np.full(len(rows), most)))
+    ends = np.concatenate((who, own)), np.concatenate((column, n + own))
+    one, other = min_weight_full_bipartite_matching(csr_array((weight, ends), (len(rows), n + len(rows))))
+    return rows[one[other < n]], other[other < n]
 
 
 def for_kernels(matrix: np.ndarray | Listed) -> np.ndarray | RowLists:

@@ -124,7 +124,7 @@ def segments(order, seams, least, loops):
 
 
 @njit
-def _around(bench, count):
+def around(bench, count):
     """Worth of all seams that touch the marked cells, each once."""
     order, mark, cells = bench.order, bench.mark, bench.cells
     right, below, h, w = bench.seams
@@ -169,7 +169,7 @@ def _shift(bench, tiles, dy, dx, keep_above):
                 mark[cell] = True
                 cells[count] = cell
                 count += 1
-    before = _around(bench, count)
+    before = around(bench, count)
     legal = True
     for q in range(count):
         saved[q] = order[cells[q]]
@@ -187,7 +187,7 @@ def _shift(bench, tiles, dy, dx, keep_above):
             legal = False
     for t in tiles:
         order[place[t] + d] = t
-    gain = _around(bench, count) - before if legal else 0.0
+    gain = around(bench, count) - before if legal else 0.0
     if gain <= keep_above:
         for q in range(count):
             order[cells[q]] = saved[q]
@@ -233,8 +233,11 @@ def _shift_all(order, seams, bonds, label, allowed, enough):
         while improved:
             improved = False
             stamp += 1
+            top, bottom, left, right = h, 0, w, 0  # a segment that would leave the board is not looked at tile by tile
             for t in tiles:
                 inside[place[t]] = True
+                y, x = place[t] // w, place[t] % w
+                top, bottom, left, right = min(top, y), max(bottom, y), min(left, x), max(right, x)
             best, best_y, best_x = enough, 0, 0
             for t in tiles:
                 y, x = place[t] // w, place[t] % w
@@ -249,6 +252,8 @@ def _shift_all(order, seams, bonds, label, allowed, enough):
                         if (dy == 0 and dx == 0) or abs(dy) >= h or abs(dx) >= w or seen[dy + h, dx + w] == stamp:
                             continue
                         seen[dy + h, dx + w] = stamp
+                        if top + dy < 0 or bottom + dy >= h or left + dx < 0 or right + dx >= w:
+                            continue
                         gain = _shift(bench, tiles, dy, dx, np.inf)
                         if gain > best:
                             best, best_y, best_x = gain, dy, dx

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
-import torch
 
-from ...operators.assignment import assign
 from ...structure.layouts import Grid
 from ...watch import Watch, Where
 from .crystal import IN_LISTS, Lists
-from .pieces import Pieces, usual_price
+from .pieces import Pieces, Whole
 from .solver import CLOSELY, SLICE, as_soft
 
 NEAR = 0.15
@@ -26,10 +25,15 @@ SURE = 1.0
 
 @dataclass(frozen=True)
 class Outline:
-    """What a crystal has filled, on a board that is larger, and which of all tiles are sure of a neighbour: plain ones are not."""
+    """What a crystal has put on a board that is larger (the piece in each cell, or -1), and which of all tiles are sure of a neighbour: plain
+    ones are not."""
 
-    filled: np.ndarray
+    board: np.ndarray
     sure: np.ndarray
+
+    @cached_property
+    def filled(self) -> np.ndarray:
+        return self.board >= 0
 
     @cached_property
     def rectangle(self) -> tuple[slice, slice]:
@@ -40,6 +44,11 @@ class Outline:
     def grid(self) -> Grid:
         rows, columns = self.rectangle
         return Grid(rows.stop - rows.start, columns.stop - columns.start)
+
+    @property
+    def beyond(self) -> float:
+        """Of what is filled, how much is beside the rectangle."""
+        return 1 - float(self.filled[self.rectangle].sum()) / max(int(self.filled.sum()), 1)
 
     def holding(self, n: int) -> Grid:
         """The same where it has room for n tiles that all belong; else the nearest grid of exactly as many cells, if it is near; else the
@@ -73,31 +82,27 @@ def find_shape(pieces: Pieces, watch: Watch) -> tuple[Outline, Pieces]:
     """What a crystal of the surest tiles fills, and the pieces with their price on the board on which it grew."""
     n = pieces.tiles
     side = 2 * math.ceil(math.sqrt(n)) + 1
-    price = usual_price(pieces.cost, pieces.states) if pieces.reject is None else pieces.reject
+    price = pieces.cost.usual_price() if pieces.reject is None else pieces.reject
     free = replace(pieces, grid=Grid(side, side), reject=price)
     board, centre = np.full(side * side, -1), side * side // 2
     strength = free.strength() / free.states
     board[centre] = int(strength.argmax()) * free.states
     crystal = Lists(board, centre, free.room, IN_LISTS)
     watch.where = Where(free.grid, watch.where and watch.where.items)
+    looks: dict[str, Any] = {}
+    if isinstance(pieces.cost, Whole):  # else all tiles in all cells are too many to look at
+        looks = {"soft": lambda: as_soft(crystal.scores()), "states": lambda: crystal.likeliest()}
     on = True
     while on and not crystal.done:
         crystal.grow(free.belief.bonds, CLOSELY if watch.closely else SLICE)
-        on = watch(
-            stage="find the size",
-            beta=float(crystal.beta),
-            entropy=float(crystal.entropy),
-            soft=lambda: as_soft(crystal.scores()),
-            states=lambda: crystal.likeliest(),
-        )
-    filled = assign(torch.from_numpy(crystal.gains()), reject=0.0).numpy().reshape(side, side) >= 0
-    return Outline(_opened(filled), strength >= SURE), free
+        on = watch(stage="find the size", beta=float(crystal.beta), entropy=float(crystal.entropy), **looks)
+    return Outline(_opened(crystal.worthwhile().reshape(side, side)), strength >= SURE), free
 
 
-def _opened(filled: np.ndarray) -> np.ndarray:
+def _opened(board: np.ndarray) -> np.ndarray:
     """The torus cut open where least is filled."""
-    rows, columns = filled.sum(1), filled.sum(0)
-    return np.roll(filled, (-int(rows.argmin()) - 1, -int(columns.argmin()) - 1), (0, 1))
+    rows, columns = (board >= 0).sum(1), (board >= 0).sum(0)
+    return np.roll(board, (-int(rows.argmin()) - 1, -int(columns.argmin()) - 1), (0, 1))
 
 
 def _fullest(filled: np.ndarray) -> tuple[slice, slice]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,7 +28,7 @@ from ..solution import Polished, Solution
 from .crystal import IN_LISTS, Lists
 from .exchange import contacts, exchanged
 from .expected import energy_of_lists
-from .pieces import Pieces
+from .pieces import Pieces, Whole
 from .reassembly import AGAIN, Effort, Reassembly
 from .regrow import regrow_by_segments
 from .seams import NO_MASK
@@ -166,18 +167,18 @@ def _on_torus(pieces: Pieces, runs: int, watch: Watch) -> list[Standing]:
         for crystal in crystals[low:high]:
             crystal.grow(pieces.belief.bonds, CLOSELY if watch.closely else SLICE)
 
+    looks: dict[str, Any] = {}
+    if isinstance(known := pieces.cost, Whole):  # else all pairs are too many to look at
+        looks = {
+            "soft": lambda: as_soft(crystals[0].scores()),
+            "expected": lambda: energy_of_lists(crystals[0], known.cost, pieces.price),
+            "states": lambda: crystals[0].likeliest(),
+        }
     on = True
     while on and not all(crystal.done for crystal in crystals):
         in_chunks(some, len(crystals))
         beta, entropy = min(c.beta for c in crystals), float(np.mean([c.entropy for c in crystals]))
-        on = watch(
-            stage="anneal",
-            beta=beta,
-            entropy=entropy,
-            soft=lambda: as_soft(crystals[0].scores()),
-            expected=lambda: energy_of_lists(crystals[0], pieces.cost, pieces.price),
-            states=lambda: crystals[0].likeliest(),
-        )
+        on = watch(stage="anneal", beta=beta, entropy=entropy, **looks)
     found = [_decoded(crystal, pieces) for crystal in crystals]
     if watch.stopped:
         return [max(found, key=lambda standing: standing.score)]
@@ -186,13 +187,23 @@ def _on_torus(pieces: Pieces, runs: int, watch: Watch) -> list[Standing]:
 
 def _decoded(crystal: Lists, pieces: Pieces) -> Standing:
     """The likeliest layout, still on the torus."""
-    if pieces.reject is None:
-        order = assign(torch.from_numpy(crystal.scores())).numpy()
-    else:
-        order = assign(torch.from_numpy(crystal.gains()), reject=0.0).numpy()
-    state = np.zeros(pieces.tiles, np.int64)
+    if pieces.reject is not None:
+        return _of_board(crystal.worthwhile(), pieces)
+    if pieces.belief.listed:
+        return _of_board(exchanged(crystal.standing(), pieces.belief, pieces.states, pieces.tiles, leave=False), pieces)
+    order, state = assign(torch.from_numpy(crystal.scores())).numpy(), np.zeros(pieces.tiles, np.int64)
     filled = np.flatnonzero(order >= 0)
     state[order[filled]] = crystal.states()[order[filled], filled]
+    return Standing.of(order, state, pieces)
+
+
+def _of_board(board: np.ndarray, pieces: Pieces, state: np.ndarray | None = None) -> Standing:
+    """By the piece of each cell, or -1; what is not on the board keeps its ``state``."""
+    order, state = (
+        np.where(board >= 0, board // pieces.states, -1),
+        np.zeros(pieces.tiles, np.int64) if state is None else state.copy(),
+    )
+    state[order[order >= 0]] = board[board >= 0] % pieces.states
     return Standing.of(order, state, pieces)
 
 
@@ -243,9 +254,7 @@ class Settling:
         pieces = self.pieces
         board = np.where(found.order >= 0, found.order * pieces.states + found.state[found.order], -1)
         board = exchanged(board, pieces.belief, pieces.states, pieces.tiles, leave=pieces.reject is not None)
-        order, state = np.where(board >= 0, board // pieces.states, -1), found.state.copy()
-        state[order[order >= 0]] = board[board >= 0] % pieces.states
-        return Standing.of(order, state, pieces)
+        return _of_board(board, pieces, found.state)
 
     def _take(self, found: Standing) -> None:
         self.failures = 0 if found.score > self.best.score + 1e-4 else self.failures + 1

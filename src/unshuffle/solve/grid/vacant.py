@@ -8,7 +8,6 @@ assignment, which is solved exactly. Where that no longer helps, a part of the b
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from ..prices import Prices
 from ..request import Request
 from ..solution import Polished, Solution
 from .exchange import contacts
-from .pieces import Pieces, made_seams
+from .pieces import Pieces, Whole, made_seams
 from .states import solve_states
 
 PATIENCE = 6  # choices of cells in a row that change nothing
@@ -40,28 +39,26 @@ class Vacant:
 
     pieces: Pieces
     prices: Prices
+    cost: tuple[np.ndarray, np.ndarray]
 
     @classmethod
     def of(cls, cost: tuple[Tensor, Tensor], states: int, grid: Grid, reject: Any) -> Vacant:
         prices = Prices.told(reject, len(cost[0]) // states)
         seams = sum(map(len, grid.relations()))
         seam = (float(prices.items.mean()) + prices.position) * grid.n / max(2 * seams, 1)  # as many as a cell has
-        return cls(Pieces(cost, states, grid, reject=seam), prices)
+        pieces = Pieces(Whole(cost, states), grid, reject=seam)
+        return cls(pieces, prices, (cost[0].numpy(), cost[1].numpy()))
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.pieces.shape
-
-    @cached_property
-    def cost(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.pieces.cost[0].numpy(), self.pieces.cost[1].numpy()
 
     def tiles(self, board: Int[np.ndarray, "*boards n"]) -> Int[np.ndarray, "*boards n"]:
         return np.where(board >= 0, board // self.pieces.states, -1)
 
     def energy(self, boards: Int[np.ndarray, "*boards n"]) -> Float[np.ndarray, "*boards"]:
         """Of seams between tiles that are there, tiles left out and cells left empty."""
-        seams, _ = made_seams(boards, self.shape, self.cost)
+        seams, _ = made_seams(boards, self.shape, self.pieces.cost.pairs)
         placed = np.where(boards >= 0, self.prices.items.numpy()[self.tiles(boards)], 0.0).sum(-1)
         return seams + float(self.prices.items.sum()) - placed + self.prices.position * (boards < 0).sum(-1)
 

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from PIL import Image
 from torch import Tensor
 
-from ...solve.grid.pieces import Pieces, usual_price
+from ...solve.grid.pieces import Pieces, Whole
 from ...solve.grid.shape import find_shape
 from ...solve.kinds import instead, method_for, of_pieces, solved
 from ...solve.solution import Solution
@@ -50,12 +50,12 @@ def reassemble_shreds(
         cost = shred_costs(shreds, weights, watch)
         n = len(shreds)
         if grid is None:
-            price = usual_price(cost, 1)
-            grid = find_shape(Pieces(cost, 1, Grid(1, n), None, None, price), watch)[0].holding(n)
+            known = Whole(cost)
+            grid = find_shape(Pieces(known, Grid(1, n), reject=known.usual_price()), watch)[0].holding(n)
         if n == grid.n:
             method, given, sizes = method_for(grid, cost, None)
         else:
-            method, given, sizes = of_pieces(1), Pieces(cost, 1, grid), (n, grid.n)
+            method, given, sizes = of_pieces(1), Pieces(Whole(cost), grid), (n, grid.n)
         found = solved(method, grid, given, sizes, watch, seed=seed, polish=polish)
         return (_rearranged(found, grid, cost) if n == grid.n else found), grid
 
