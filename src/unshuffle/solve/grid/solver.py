@@ -26,12 +26,13 @@ from ..request import Request
 from ..solution import Polished, Solution
 from .affinity import Affinities
 from .cooling import Cooling
+from .crossing import Crossing
 from .crystal import Lists, Room
 from .dense import FORBIDDEN, Board, Crystal, grow
 from .evidence import Evidence
 from .expected import energy_of_lists, expected_energy
 from .listed import ListedEvidence
-from .reassembly import Effort, Reassembly, fill, likeliest
+from .reassembly import WEAK, Effort, Reassembly, fill, likeliest
 from .regrow import regrow_by_segments
 from .seams import NO_MASK
 from .segments import improve_grid
@@ -39,6 +40,9 @@ from .segments import improve_grid
 RUNS = 2  # one per core of a small machine; reassembly from two starts finds more than from one
 ALONE = 3000  # tiles from which on one run has to do: a round of reassembly takes a second and more
 MANY = 300  # tiles from which on lists are faster than whole matrices
+FEWEST = 30  # tiles: of fewer the two runs miss nothing
+DOUBT = 0.05  # share of seams that are weak, from which on layouts are crossed
+STARTS = 8  # crystals from which those that are crossed begin
 LONGER = Effort(most=120)  # of thousands of tiles: rounds still succeed after 60
 WHOLE = Cooling()
 SLICE = 20  # steps between two looks at the clock
@@ -94,6 +98,8 @@ def solve_grid(
     if init is not None:
         starts.insert(0, _from_scores(puzzle, init))
     ends = _reassembled(puzzle, starts, rng, effort or (LONGER if puzzle.belief.listed else Effort()))
+    if effort is None and _doubtful(puzzle, ends):
+        ends.append(_crossed(puzzle, ends, rng))
     best = max(range(len(ends)), key=lambda k: puzzle.belief.total(ends[k]))
     if allowed is None and init is None:  # whoever gives a mask or a start has said where the picture is
         ends = [evidence.frame.opened(end) for end in ends]
@@ -281,6 +287,28 @@ def _reassembled(
                 break
     ends = {start: search.order for start, search in zip(distinct, searches, strict=False)}
     return [ends.get(start.tobytes(), start) for start in starts]
+
+
+def _doubtful(puzzle: Puzzle, ends: list[np.ndarray]) -> bool:
+    """Whether what was found may not be the best there is: many of its seams are wrong, or too plain to tell."""
+    n = puzzle.layout.n
+    if puzzle.watch.stopped or not have_numba or not FEWEST <= n < MANY:
+        return False
+    best = max(ends, key=puzzle.belief.total)
+    return float(puzzle.belief.weak_seams(best, WEAK).mean()) > DOUBT
+
+
+def _crossed(puzzle: Puzzle, ends: list[np.ndarray], rng: np.random.Generator) -> np.ndarray:
+    """The best of what becomes of the ends and of short searches from more tiles, crossed with each other."""
+    crossing = Crossing(ends, puzzle.belief, rng, puzzle.allowed)
+    crossing.join(_on_torus(puzzle, STARTS, rng), puzzle.watch.spare)
+    while not crossing.done:
+        crossing.advance()
+        best = crossing.best.order
+        soft = partial(to_matrix, torch.from_numpy(best.copy()))
+        if not puzzle.watch(stage="reassemble", energy=puzzle.energy(best), entropy=0.0, soft=soft):
+            break
+    return crossing.best.order
 
 
 def place_confidence(
