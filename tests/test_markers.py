@@ -153,6 +153,8 @@ def test_ctrl_c_in_one_group_ends_them_all_with_an_order_of_each(monkeypatch) ->
         list(range(18, 24)),
     ]
     assert all((np.abs(np.diff(group.order)) == 1).mean() > 0.7 for group in found.groups)
+    assert not any(group.joins.any() for group in found.groups), "nobody has looked at nearby orders"
+    assert [len(group.alternatives(2)) for group in found.groups] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from ..solve.linkage import Cross, Moves, cross_of, link_chances, moves_at, read
 from ..solve.sets import Sets, of_moves
 from ..solve.solution import Polished
 from ..structure.layouts import Path
-from ..watch import Step, Watch
+from ..watch import Step, Watch, dispensable
 from .seriation import spectral_order
 
 REACH = 8
@@ -88,9 +88,9 @@ class LinkageMap:
 
 
 def pair_fractions(
-    genotypes: Int[np.ndarray, "individuals markers"], cross: Cross
+    genotypes: Int[np.ndarray, "individuals markers"], cross: Cross, more: Callable[[], bool] = lambda: True
 ) -> tuple[Float[np.ndarray, "m m"], Float[np.ndarray, "m m"]]:
-    """Of every two markers the likeliest recombination fraction, and its LOD against unlinked ones."""
+    """Of every two markers the likeliest recombination fraction, as near as there is time for ``more``, and its LOD against unlinked ones."""
     there = [(genotypes == k).astype(np.float64) for k in cross.states]
     counts = np.stack([np.stack([a.T @ b for b in there]) for a in there])
     both = counts.sum((0, 1))
@@ -100,6 +100,8 @@ def pair_fractions(
     meioses = np.maximum(both * (1 if s == 2 else 2), 1.0)
     r = (seen / meioses).clip(1e-4, 0.5)
     for _ in range(ROUNDS if s == 3 else 0):  # two AB side by side may hide two recombinations
+        if not more():
+            break
         r = ((seen + 2 * counts[1, 1] * r**2 / ((1 - r) ** 2 + r**2)) / meioses).clip(1e-4, 0.5)
     chance = np.moveaxis(cross.moves(r), (-2, -1), (0, 1))
     free = cross.moves(np.array(0.5))[:, :, None, None]
@@ -124,7 +126,7 @@ def linkage_map(
     cross = cross_of(genotypes.values)
     least = least_lod(len(genotypes.markers)) if lod is None else lod
     with Watch(time_limit, callback) as watch:
-        fractions, lods = pair_fractions(genotypes.values, cross)
+        fractions, lods = pair_fractions(genotypes.values, cross, watch.spare)
         linked = (lods >= least) & (fractions < 0.4)
         label = connected_components(csr_array(linked), directed=False)[1]
         members = sorted((np.flatnonzero(label == k) for k in np.unique(label)), key=len, reverse=True)
@@ -161,8 +163,11 @@ def _ordered(
         error, r, likelihood = _error_rate(values, order, cross, error)
         if settled:
             break
-    moves = moves_at(order, readings(values, cross, error), cross.moves(np.array(r.mean())), prior)
-    joins = link_chances(n, moves)
+    moves, joins = NO_MOVES, np.zeros(n - 1)  # what nobody has time to look at is doubtful
+    with dispensable():
+        if watch.status != "interrupted":
+            moves = moves_at(order, readings(values, cross, error), cross.moves(np.array(r.mean())), prior)
+            joins = link_chances(n, moves)
     haldane = -50 * np.log1p(-2 * np.minimum(r, 0.49))
     return LinkageGroup(group[order], np.r_[0.0, np.cumsum(haldane)], joins, error, likelihood, moves)
 
