@@ -344,6 +344,8 @@ def test_a_calibration_knows_of_keys_masks_and_items_left_out():
     assert 0.88 < held < 0.95
     with pytest.raises(us.BadInput, match="true orders"):
         us.calibrate(nn.Identity(), scores, truth[:, :5], RELAX)
+    with pytest.raises(us.BadInput, match=r"us\.calibrate"):
+        us.predict(nn.Identity(), scores, RELAX, calibration=0.3)
 
 
 def test_patience_without_held_out_lists_is_refused():

@@ -130,6 +130,9 @@ def test_turned_puzzles_are_put_together(rows: int, columns: int, size: tuple[in
     pieces = (boards * found.given.states + quarters // found.given.unit).numpy()
     energies = [found.energy, *(other.energy for other in others)]
     np.testing.assert_allclose(found.given.energies(pieces), energies, rtol=1e-5)
+    for turn in (1, 2) if size[0] == size[1] else (2,):
+        again = whole_turned(found, grid, turn).alternatives(3)
+        np.testing.assert_allclose([other.energy for other in again], energies[1:], rtol=1e-5)
 
 
 def test_scores_of_turned_pictures_know_turns_from_places() -> None:

@@ -33,7 +33,8 @@ def seriate(
     criterion: Annotated[
         Criterion | None,
         typer.Option(
-            "--criterion", help="path: length of the way through the rows; two-sum: all pairs, for sparse counts."
+            "--criterion",
+            help="path: length of the way through the rows; two-sum: all pairs, for sparse counts; lags: the way over half of all lags.",
         ),
     ] = None,
     columns: Annotated[bool, typer.Option("--columns", help="Order the columns as well.")] = False,
@@ -63,9 +64,10 @@ def seriate(
         assumed = "" if kind else f" Taken as {seriation.ASSUMED[seriation.kind_of(read)]}."
         kind = kind or seriation.kind_of(read)
         many = seriation.many(read, kind)
-        if many and criterion is Criterion.two_sum:
+        if many and criterion not in (None, Criterion.path):
+            name = "2-SUM" if criterion is Criterion.two_sum else "A path over many lags"
             raise BadInput(
-                f"2-SUM compares all pairs of rows, which {len(read.rows)} rows are too many for; leave --criterion out."
+                f"{name} compares all pairs of rows, which {len(read.rows)} rows are too many for; leave --criterion out."
             )
         criterion = criterion or (Criterion.path if many else seriation.criterion_for(read, kind))
         apart = seriation.coordinates(read, kind) if many else seriation.dissimilarity(read, kind)

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ..errors import BadInput, number
 from ..operators.partial import NOBODY, LeftOut
-from ..operators.permutation import inverse
+from ..operators.permutation import inverse, whole_numbers
 from ..operators.sinkhorn import sinkhorn
 from ..relaxations.neuralsort import sort_logits
 from ..relaxations.protocol import Relaxation
@@ -59,7 +59,7 @@ class Calibration:
         """From lists that were not trained on, their scores and their true orders."""
         number("level", level, above=0, below=1)
         order = relax.decode(scores, allowed=allowed)
-        if truth.shape != order.shape:
+        if whole_numbers(truth).shape != order.shape:
             raise BadInput(f"The true orders must be {tuple(order.shape)}, not {tuple(truth.shape)}.")
         own, true = (_places(o, scores) for o in (order, truth))
         warm = min(

@@ -96,6 +96,8 @@ def predict(
         whole(name, count, least)
     if noise is not None:
         number("noise", noise, least=0)
+    if calibration is not None and not isinstance(calibration, Calibration):
+        raise BadInput(f"calibration must be what us.calibrate gives, not {shown(calibration)}.")
     if not bool(torch.isfinite(items).all()):
         raise BadInput("The items hold a NaN or an infinity; a network cannot order those.")
     relax = Sinkhorn() if relax is None else relax

@@ -135,7 +135,7 @@ TASKS = {
         {
             "columns": Switch("--columns"),
             "kind": Word("--kind", "features|counts|dissimilarity"),
-            "criterion": Word("--criterion", "path|two-sum"),
+            "criterion": Word("--criterion", "path|two-sum|lags"),
             **ANY,
         },
         TABLES,

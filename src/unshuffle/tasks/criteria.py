@@ -16,3 +16,4 @@ class Kind(str, Enum):
 class Criterion(str, Enum):
     path = "path"
     two_sum = "two-sum"
+    lags = "lags"

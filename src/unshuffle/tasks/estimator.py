@@ -27,7 +27,8 @@ class Seriator(TransformerMixin, BaseEstimator):  # pyright: ignore[reportGenera
     """Orders rows so that neighbours are alike; from features, or from dissimilarities (``metric="precomputed"``).
 
     ``metric`` is a name or a function that `scipy.spatial.distance.pdist` takes; scale the features before, as for any
-    distance. ``criterion`` is "path" (length of the way through the rows) or "two-sum" (all pairs; for sparse counts).
+    distance. ``criterion`` is "path" (length of the way through the rows), "two-sum" (all pairs; for sparse counts) or "lags" (a path on
+    which pairs up to half of all places apart count).
     Rows may come as a numpy array, a pandas frame, a torch tensor or nested lists; `ordered` gives back the same kind, in order.
     `transform` gives every row, also new ones, its place among the fitted ones, so that it can stand in the middle of a pipeline.
 
@@ -198,7 +199,8 @@ def _criterion(name: str) -> Criterion:
     try:
         return Criterion(name)
     except ValueError:
-        raise BadInput(f"criterion must be {' or '.join(repr(c.value) for c in Criterion)}, not {name!r}.") from None
+        *most, last = (repr(c.value) for c in Criterion)
+        raise BadInput(f"criterion must be {', '.join(most)} or {last}, not {name!r}.") from None
 
 
 def _rows(X: Any, least: int = 2) -> np.ndarray:

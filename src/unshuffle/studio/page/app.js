@@ -48,7 +48,7 @@ const PAGES = {
   table: ["Table", (root) => new Workbench(root, {
     task: "table", title: "Table", lead: "Order the rows of a table so that neighbours are alike, and its columns too if you like. Above the table before and after, below how unlike its rows are.",
     takes: TABLES, examples: { graves: {}, spectra: {} }, view: new TableView(),
-    fields: [check("columns", "Order the columns as well", true), choice("kind", "The numbers are", [["", "to be found out"], ["features", "measurements"], ["counts", "counts"], ["dissimilarity", "dissimilarities"]]), choice("criterion", "Criterion", [["", "what fits the table"], ["path", "path length"], ["two-sum", "2-SUM"]]), polish(), seed(), limit()],
+    fields: [check("columns", "Order the columns as well", true), choice("kind", "The numbers are", [["", "to be found out"], ["features", "measurements"], ["counts", "counts"], ["dissimilarity", "dissimilarities"]]), choice("criterion", "Criterion", [["", "what fits the table"], ["path", "path length"], ["two-sum", "2-SUM"], ["lags", "path over half of all lags"]]), polish(), seed(), limit()],
   })],
   match: ["Match", (root) => new Workbench(root, {
     task: "match", title: "Match", lead: "Two sets that have nothing in common but their inner structure: which item of A is which item of B, and who is left out?",
