@@ -302,7 +302,7 @@ class Clock:
         """Where the work begins: all that it needs has been loaded."""
         from ..compute.compiling import compiling_seconds
 
-        threading.Thread(target=_load_what_draws, daemon=True).start()
+        threading.Thread(target=_load_what_draws).start()  # no daemon: to end in the midst of loading C++ may abort
         self._began = time.perf_counter()
         self.loading = 0.0 if Clock.began is None else self._began - Clock.began
         self._compiling, self._before = compiling_seconds, compiling_seconds()
