@@ -40,7 +40,7 @@ from .segments import improve_grid
 RUNS = 2  # one per core of a small machine; reassembly from two starts finds more than from one
 ALONE = 3000  # tiles from which on one run has to do: a round of reassembly takes a second and more
 MANY = 300  # tiles from which on lists are faster than whole matrices
-FEWEST = 30  # tiles: of fewer the two runs miss nothing
+FEWEST = 30  # tiles: fewer were not tried
 DOUBT = 0.05  # share of seams that are weak, from which on layouts are crossed
 STARTS = 8  # crystals from which those that are crossed begin
 LONGER = Effort(most=120)  # of thousands of tiles: rounds still succeed after 60
