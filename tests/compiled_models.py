@@ -83,6 +83,8 @@ everything = [
     us.StraightThrough(us.GumbelSinkhorn(RAMP, us.LearnedTemperature(), keep=4)),
     us.GumbelSinkhorn(RAMP, us.LocalTemperature(), reject=nn.Parameter(torch.tensor(0.2))),
     us.GumbelSinkhorn(us.EntropyTarget(0.9, 0.5, epochs=4)),
+    us.GumbelSinkhorn(us.EntropyTarget(0.9, 0.5, epochs=4, each=us.EachRow())),
+    us.GumbelSinkhorn(us.LearnedTarget()),
     us.ColumnSoftmax(RAMP),
     us.NeuralSort(RAMP),
     us.SoftSort(RAMP),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 
 import pytest
 import torch
@@ -90,8 +91,22 @@ def test_a_graph_for_a_gpu_holds_the_operator(monkeypatch):
     assert "unshuffle.sinkhorn_on_gpu.default" in {str(node.target) for node in graph.graph.nodes}
 
 
-@pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("relax", [us.GumbelSinkhorn(us.Anneal(1.0, 2.0, 9), LOCAL), us.GumbelSinkhorn()])
+class Mean(torch.nn.ModuleList):
+    """Several layers in one graph: a graph for each takes longer and shows no more."""
+
+    def forward(self, scores: Tensor) -> Tensor:
+        return torch.stack([relax(scores) for relax in self]).mean(0)
+
+
+TARGETS = us.EntropyTarget(0.9, 0.5, 9, each=us.EachRow()), us.LearnedTarget()
+EXPORTED = [
+    us.GumbelSinkhorn(us.Anneal(1.0, 2.0, 9), LOCAL),
+    us.GumbelSinkhorn(),
+    Mean(map(us.GumbelSinkhorn, TARGETS)),
+]
+
+
+@pytest.mark.parametrize(("relax", "training"), [*itertools.product(EXPORTED[:2], (True, False)), (EXPORTED[2], True)])
 def test_an_exported_model_comes_back(relax, training, tmp_path):
     class Sorter(torch.nn.Module):
         def __init__(self) -> None:
