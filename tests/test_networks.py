@@ -22,6 +22,7 @@ from unshuffle.networks import (
     standardised,
     tiles,
 )
+from unshuffle.networks import items as of_items
 from unshuffle.operators import pooled
 
 
@@ -86,6 +87,29 @@ def test_the_item_scorer_is_the_papers_conv1d():
     assert count_parameters(network) == 2 * 64 + 64 * 10 + 10
     assert not first.bias.any()
     assert not second.bias.any()
+
+
+@pytest.mark.parametrize("batch", [(3,), (2, 3), (0,)])
+def test_many_positions_are_a_convolution_with_the_numbers_of_a_linear_map(batch, monkeypatch):
+    network, x = seeded(lambda: ItemScorer(100, 2)), items(*batch, 7, 2).requires_grad_()
+    weights, leaves = items(*batch, 7, 100, seed=1), [x, *network.parameters()]
+    calls = []
+    monkeypatch.setattr(of_items, "conv2d", lambda *given: calls.append(given) or nn.functional.conv2d(*given))
+    found = network(x)
+    slopes = torch.autograd.grad((found.square() * weights).sum(), leaves, create_graph=True)
+    again = torch.autograd.grad(sum(slope.square().sum() for slope in slopes), leaves)
+    assert len(calls) == 1
+    assert found.is_contiguous()
+    linear = torch.relu(x @ network.layers[0].weight.mT) @ network.layers[2].weight.mT  # both biases begin at 0
+    expected = torch.autograd.grad((linear.square() * weights).sum(), (leaves[0], leaves[3]), create_graph=True)
+    torch.testing.assert_close((found, slopes[0], slopes[3]), (linear, *expected), rtol=1e-4, atol=1e-4)
+    monkeypatch.setattr(of_items, "MANY", 101)
+    slopes = torch.autograd.grad((network(x).square() * weights).sum(), leaves, create_graph=True)
+    expected = torch.autograd.grad(sum(slope.square().sum() for slope in slopes), leaves)
+    torch.testing.assert_close(
+        again, expected, rtol=1e-4, atol=1e-3 * max(1.0, *(float(e.abs().max()) for e in expected if e.numel()))
+    )
+    assert len(calls) == 1
 
 
 def test_only_a_context_scorer_sees_the_other_items():

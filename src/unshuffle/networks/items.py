@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.functional import conv2d
 
 from ..errors import BadInput, shown, whole
 from ..shapes import Items
 
 ItemScores = Float[Tensor, "*batch n positions"]
+MANY = 96  # outputs from which on a convolution is quicker
 
 
 def sizes(**named: int) -> None:
@@ -44,10 +47,28 @@ def _glorot(layer: nn.Linear) -> nn.Linear:
     return layer
 
 
+class PerItem(nn.Linear):
+    """One linear map for every item, (*batch, n, in) to (*batch, n, out); to many outputs as a convolution with kernel 1.
+
+    That is what the paper calls it, and on a CPU torch has other code for it: the same numbers in half the time at 300 outputs.
+    """
+
+    def forward(self, input: Float[Tensor, "*batch n in"]) -> Float[Tensor, "*batch n out"]:
+        by_maps = self.out_features >= MANY and input.ndim > 2 and input.dtype == torch.float32
+        if not by_maps or input.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
+            return super().forward(input)
+        maps = input.flatten(0, -3).unsqueeze(2).permute(0, 3, 1, 2)  # (batch, in, n, 1), in as the innermost
+        return (
+            conv2d(maps, self.weight[:, :, None, None], self.bias)
+            .permute(0, 2, 3, 1)
+            .reshape(*input.shape[:-1], self.out_features)
+        )
+
+
 class ItemScorer(nn.Module):
     """The paper's sorting network: every item by itself, features -> hidden -> positions.
 
-    The paper says Conv1d with kernel 1; that is one linear map applied to every item, so it is written as such.
+    The paper says Conv1d with kernel 1; that is one linear map applied to every item.
     """
 
     def __init__(self, positions: int, features: int = 1, hidden: int = 64, standardise: bool = False) -> None:
@@ -55,7 +76,7 @@ class ItemScorer(nn.Module):
         sizes(positions=positions, features=features, hidden=hidden)
         self.standardise = standardise
         self.layers = nn.Sequential(
-            _glorot(nn.Linear(features, hidden)), nn.ReLU(inplace=True), _glorot(nn.Linear(hidden, positions))
+            _glorot(nn.Linear(features, hidden)), nn.ReLU(inplace=True), _glorot(PerItem(hidden, positions))
         )
 
     def forward(self, items: Items) -> ItemScores:
