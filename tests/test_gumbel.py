@@ -166,6 +166,28 @@ def test_gradients_do_not_depend_on_threads_or_on_how_samples_are_shared(batch, 
         torch.testing.assert_close(one, three, rtol=1e-9, atol=1e-12)
 
 
+BETAS = {
+    "one": lambda n: torch.ones((), dtype=torch.float64),
+    "a number": lambda n: torch.tensor(0.7, dtype=torch.float64),
+    "a field": lambda n: 0.5 + torch.rand(3, n, n, dtype=torch.float64, generator=seeded(2)),
+}
+
+
+@needs_numba
+@pytest.mark.parametrize("beta", ["one", "a number", "a field"])
+@pytest.mark.parametrize("n", [2, 30])
+def test_samples_that_are_added_up_give_the_gradient_of_samples_one_by_one(n, beta):
+    """Where no gradient of beta is wanted, the samples of a matrix are summed before beta multiplies them."""
+    scores, weights = torch.randn(3, n, n, dtype=torch.float64), torch.randn(5, 3, n, n, dtype=torch.float64)
+    scores[0] *= 400  # the scalings of one of them need powers of two
+    found = []
+    for asked in (False, True):
+        s, b = scores.clone().requires_grad_(), BETAS[beta](n).requires_grad_(asked)
+        P = us.gumbel_sinkhorn(s, b, samples=5, generator=seeded(1))
+        found.append(torch.autograd.grad((P * weights).sum(), s)[0])
+    torch.testing.assert_close(*found, rtol=1e-9, atol=1e-12)
+
+
 def test_without_noise_it_is_sinkhorn():
     scores = torch.randn(3, 7, 7)
     assert torch.equal(us.gumbel_sinkhorn(scores, 1.7, noise=0.0), us.sinkhorn(1.7 * scores))

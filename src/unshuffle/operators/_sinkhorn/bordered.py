@@ -15,7 +15,7 @@ import numpy as np
 
 from ...compute.jit import njit
 from ...compute.vector_math import exp_below
-from .lanes import extremes, lower_row, scale_row, sweep_four
+from .lanes import extremes, lower_row, pulled, scale_row, sweep_four
 from .lines import lay_out, new_lines, weighted_rows
 from .scaling import bounds, dot, fill, gather, gradient, pull_by_fours, put, weigh_gradient
 
@@ -193,8 +193,7 @@ def _pull(P, lines, s, a, first, r, totals, sums):
     m, n = P.shape
     if lines[0].shape[0]:
         weighted_rows(lines[1], s, totals, m)
-        for i in range(m):
-            r[i] = -a[i] * (first[i] + a[i] * totals[i])
+        pulled(totals, a, first, r, m)
         weighted_rows(lines[0], r, sums, n)
         return
     pull_by_fours(P, s, a, first, r, sums, m)
@@ -240,7 +239,7 @@ def _recursion(P, lines, column, row, corner, G, alike, u, v, ends, a, s, r, c, 
 def _gradient(P, column, row, G, a, s, r, c, tips, D, to_left_out, to_empty):
     """D = P (G + sum_t a_t s_t^T + r_t c_{t-1}^T), and likewise on the border, where G is 0."""
     (m, n), T = P.shape, len(a)
-    gradient(P, G, a, c, r, s, D)
+    gradient(P, G, a, c, r, s, D, False)
     fill(to_left_out, 0)
     fill(to_empty, 0)
     for t in range(T):

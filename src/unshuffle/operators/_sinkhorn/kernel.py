@@ -43,8 +43,8 @@ def forward(
     M, dtype = samples * batch, given.scores.dtype
     P = empty_array((M, n, n), scores.dtype)
     state = State(
-        u=np.empty((M, iterations, n), dtype),
-        v=np.empty((M, iterations + 1, n), dtype),
+        u=empty_array((M, iterations, n), scores.dtype),
+        v=empty_array((M, iterations + 1, n), scores.dtype),
         rows=np.empty((M, iterations, n), np.int32),
         columns=np.empty((M, iterations + 1, n), np.int32),
         used=np.zeros(M, np.int64),

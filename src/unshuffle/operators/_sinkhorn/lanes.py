@@ -20,6 +20,7 @@ from numba.np import arrayobj
 intrinsic: Any = extending.intrinsic  # for type checkers: it swallows the first parameter
 
 WIDTH = 8
+LINE = 64  # bytes of a line of the cache
 FLAGS = ("reassoc", "contract", "nsz", "arcp")
 
 
@@ -88,6 +89,21 @@ class Emit:
             lambda j, _: self.store(change(j, self.vector, b.load(last)), pointer, j),
         )
 
+    def each(
+        self, n: Any, inputs: Sequence[Any], outputs: Sequence[Any], formula: Callable[..., Sequence[Any]]
+    ) -> None:
+        """outputs[j] = formula(*inputs[j]) for vectors of n numbers.
+
+        The rest goes one by one: what was stored just now in chunks of 16 and 8 must not be loaded in others, which would stall.
+        """
+
+        def body(j: Any, kind: Any) -> None:
+            found = formula(*(self.load(x, j, kind) for x in inputs))
+            for value, out in zip(found, outputs, strict=True):
+                self.store(value, out, j)
+
+        self.chunks(n, body, overlap=False)
+
     def four_totals(self, parts: list[list[Any]]) -> Any:
         """A vector of four sums: each of all lanes of a wide vector, a vector and a number."""
 
@@ -133,7 +149,13 @@ class Emit:
         self.builder.store(ir.Constant(kind, None), place)
         return place
 
-    def chunks(self, n: Any, body: Callable[[Any, Any], None], end: Callable[[Any, Any], None] | None = None) -> None:
+    def chunks(
+        self,
+        n: Any,
+        body: Callable[[Any, Any], None],
+        end: Callable[[Any, Any], None] | None = None,
+        overlap: bool = True,
+    ) -> None:
         """body(start, kind) for chunks of 16, then 8; for the rest end(n - 8, start of the rest), or below 8 one by one."""
         b, low = self.builder, self.number(0)
         for kind in self.kinds[:2]:
@@ -141,13 +163,21 @@ class Emit:
             with cgutils.for_range_slice(b, low, high, self.number(kind.count), self.index) as (start, _):
                 body(start, kind)
             low = high
+
+        def one_by_one() -> None:
+            with cgutils.for_range_slice(b, low, n, self.number(1), self.index) as (one, _):
+                body(one, self.real)
+
+        if not overlap:
+            one_by_one()
+            return
         with b.if_then(b.icmp_signed("<", low, n), likely=True):
             start = b.sub(n, self.number(WIDTH))
-            with b.if_else(b.icmp_signed(">=", start, self.number(0)), likely=True) as (overlap, single):
-                with overlap:
+            with b.if_else(b.icmp_signed(">=", start, self.number(0)), likely=True) as (last, few):
+                with last:
                     body(start, self.vector) if end is None else end(start, low)
-                with single, cgutils.for_range_slice(b, low, n, self.number(1), self.index) as (one, _):
-                    body(one, self.real)
+                with few:
+                    one_by_one()
 
 
 def transposed(emit: Emit, rows: list[Any]) -> list[Any]:
@@ -244,70 +274,150 @@ def pull_four(typing, P, row, s, a, f, r, sums, n, fresh):
 
 def _rank_rows(
     emit: Emit, start: Any, kind: Any, sums: list[Any], first: Any, width: Any, factors: Any, steps: Any
-) -> None:
-    """sums += sum_t a_t s_t^T + r_t c_t^T, for four rows from ``first`` and a chunk of columns; factors: a, s, r, c, (T, width) each."""
+) -> list[Any]:
+    """sums + sum_t a_t s_t^T + r_t c_t^T, for four rows from ``first`` and a chunk of columns; factors: a, s, r, c, (T, width) each."""
     builder, (a, s, r, c) = emit.builder, factors
+    others = [emit.zero(kind) for _ in sums]  # chains of their own: four would wait for each other
     with cgutils.for_range(builder, steps, intp=emit.index) as loop:
         line = builder.mul(loop.index, width)
         here = builder.add(line, start)
         x, y = emit.load(s, here, kind), emit.load(c, here, kind)
-        for k, total in enumerate(sums):
+        for k, (total, other) in enumerate(zip(sums, others, strict=True)):
             place = builder.add(builder.add(line, first), emit.number(k))
             left, right = emit.load(a, place, emit.real), emit.load(r, place, emit.real)
-            z = emit.multiply_add(emit.splat(left, kind), x, builder.load(total))
-            builder.store(emit.multiply_add(emit.splat(right, kind), y, z), total)
+            builder.store(emit.multiply_add(emit.splat(left, kind), x, builder.load(total)), total)
+            builder.store(emit.multiply_add(emit.splat(right, kind), y, builder.load(other)), other)
+    return [emit.add(builder.load(total), builder.load(other)) for total, other in zip(sums, others, strict=True)]
 
 
 @intrinsic
-def four_gradient_rows(typing, D, P, G, row, a, s, r, c, iterations, n, stride):
-    """Rows row..row+3 of D = P (G + sum_t a_t s_t^T + r_t c_t^T); D, P, G have n columns, a, s, r, c are (T, stride)."""
+def gradient_rows(typing, D, add, K, G, row, a, s, r, c, iterations, n, stride, fresh):
+    """Rows row..row+3 of D = K (G + sum_t a_t s_t^T + r_t c_t^T); or, if ``add``, of D += that, those from ``fresh`` on.
 
-    def generate(context, builder, signature, arguments):
-        emit = Emit(context, builder, P.dtype)
-        first, steps, width, line = arguments[3], *arguments[8:11]
-        out, soft, grad = (
-            emit.rows(kind, value, first, width) for kind, value in zip((D, P, G), arguments[:3], strict=True)
-        )
-        factors = [emit.data(kind, value) for kind, value in zip((a, s, r, c), arguments[4:8], strict=True)]
-
-        def body(start, kind):
-            sums = [emit.zero(kind) for _ in out]
-            for total, data in zip(sums, grad, strict=True):
-                builder.store(emit.load(data, start, kind), total)
-            _rank_rows(emit, start, kind, sums, first, line, factors, steps)
-            for total, data, target in zip(sums, soft, out, strict=True):
-                emit.store(builder.fmul(builder.load(total), emit.load(data, start, kind), flags=FLAGS), target, start)
-
-        emit.chunks(width, body)
-        return context.get_dummy_value()
-
-    return types.void(D, P, G, row, a, s, r, c, iterations, n, stride), generate
-
-
-@intrinsic
-def add_gradient_rows(typing, D, K, row, a, s, r, c, iterations, n, fresh):
-    """Rows row..row+3, those from ``fresh`` on, of D += K (sum_t a_t s_t^T + r_t c_t^T); a, s, r, c are (T, n)."""
+    D, K, G have n columns, a, s, r, c are (T, stride); None stands for a G of zeros.
+    """
+    alone = isinstance(G, types.NoneType)
 
     def generate(context, builder, signature, arguments):
         emit = Emit(context, builder, K.dtype)
-        first, steps, width, start_row = arguments[2], arguments[7], arguments[8], arguments[9]
-        out, kernel = (emit.rows(kind, value, first, width) for kind, value in zip((D, K), arguments[:2], strict=True))
-        factors = [emit.data(kind, value) for kind, value in zip((a, s, r, c), arguments[3:7], strict=True)]
+        adds, first, (steps, width, line, start_row) = arguments[1], arguments[4], arguments[9:]
+        out, kernel = (emit.rows(kind, arguments[k], first, width) for k, kind in ((0, D), (2, K)))
+        grad = [] if alone else emit.rows(G, arguments[3], first, width)
+        factors = [emit.data(kind, value) for kind, value in zip((a, s, r, c), arguments[5:9], strict=True)]
 
         def body(start, kind, rest=None):
             sums = [emit.zero(kind) for _ in out]
-            _rank_rows(emit, start, kind, sums, first, width, factors, steps)
-            for k, (total, data, target) in enumerate(zip(sums, kernel, out, strict=True)):
-                more = builder.fmul(builder.load(total), emit.load(data, start, kind), flags=FLAGS)
-                if rest is not None:  # the lanes before were done in the chunk before
-                    more = builder.select(emit.at_least(start, WIDTH, rest), more, ir.Constant(kind, None))
-                with builder.if_then(builder.icmp_signed(">=", builder.add(first, emit.number(k)), start_row)):
-                    emit.store(emit.add(emit.load(target, start, kind), more), target, start)
+            for total, data in zip(sums, grad, strict=False):
+                builder.store(emit.load(data, start, kind), total)
+            found = _rank_rows(emit, start, kind, sums, first, line, factors, steps)
+            found = [
+                builder.fmul(x, emit.load(k, start, kind), flags=FLAGS) for x, k in zip(found, kernel, strict=True)
+            ]
+            with builder.if_else(adds) as (adding, setting):
+                with adding:
+                    for k, (more, target) in enumerate(zip(found, out, strict=True)):
+                        if rest is not None:  # the lanes before were done in the chunk before
+                            more = builder.select(emit.at_least(start, WIDTH, rest), more, ir.Constant(kind, None))
+                        with builder.if_then(builder.icmp_signed(">=", builder.add(first, emit.number(k)), start_row)):
+                            emit.store(emit.add(emit.load(target, start, kind), more), target, start)
+                with setting:
+                    for value, target in zip(found, out, strict=True):
+                        emit.store(value, target, start)
 
         emit.chunks(width, body, lambda start, rest: body(start, emit.vector, rest))
         return context.get_dummy_value()
 
-    return types.void(D, K, row, a, s, r, c, iterations, n, fresh), generate
+    return types.void(D, add, K, G, row, a, s, r, c, iterations, n, stride, fresh), generate
+
+
+@intrinsic
+def times(typing, x, y, out, n):
+    """out = x y, of vectors of n numbers; a plain loop would leave a third of 50 of them to scalar code."""
+
+    def generate(context, builder, signature, arguments):
+        emit = Emit(context, builder, x.dtype)
+        a, b, to = (emit.data(kind, value) for kind, value in zip((x, y, out), arguments[:3], strict=True))
+        emit.each(arguments[3], (a, b), (to,), lambda a, b: (builder.fmul(a, b),))
+        return context.get_dummy_value()
+
+    return types.void(x, y, out, n), generate
+
+
+@intrinsic
+def inverse_of(typing, x, out, n):
+    """out = 1 / x."""
+
+    def generate(context, builder, signature, arguments):
+        emit = Emit(context, builder, x.dtype)
+        source, to = (emit.data(kind, value) for kind, value in zip((x, out), arguments[:2], strict=True))
+
+        def formula(a):
+            one = emit.splat(ir.Constant(emit.real, 1.0), a.type)
+            return (builder.fdiv(one, a, flags=FLAGS),)
+
+        emit.each(arguments[2], (source,), (to,), formula)
+        return context.get_dummy_value()
+
+    return types.void(x, out, n), generate
+
+
+@intrinsic
+def pulled(typing, found, a, f, r, n):
+    """r = -a (f + a found)."""
+
+    def generate(context, builder, signature, arguments):
+        emit = Emit(context, builder, found.dtype)
+        kinds = zip((found, a, f, r), arguments[:4], strict=True)
+        *inputs, to = (emit.data(kind, value) for kind, value in kinds)
+
+        def formula(x, scale, begin):
+            return (builder.fneg(builder.fmul(scale, emit.multiply_add(scale, x, begin), flags=FLAGS)),)
+
+        emit.each(arguments[4], inputs, (to,), formula)
+        return context.get_dummy_value()
+
+    return types.void(found, a, f, r, n), generate
+
+
+@intrinsic
+def one_before(typing, sums, v, over, c, s, n):
+    """c = v over, and s = -c (c sums) of the iteration before."""
+
+    def generate(context, builder, signature, arguments):
+        emit = Emit(context, builder, sums.dtype)
+        kinds = zip((sums, v, over, c, s), arguments[:5], strict=True)
+        *inputs, to_c, to_s = (emit.data(kind, value) for kind, value in kinds)
+
+        def formula(x, scaling, last):
+            ratio = builder.fmul(scaling, last)
+            return ratio, builder.fneg(
+                builder.fmul(ratio, builder.fmul(ratio, x))
+            )  # the square of one may be too large
+
+        emit.each(arguments[5], inputs, (to_c, to_s), formula)
+        return context.get_dummy_value()
+
+    return types.void(sums, v, over, c, s, n), generate
+
+
+@intrinsic
+def fetch(typing, x, first, last):
+    """Asks for x[first : last], x flat, to be brought near; goes on at once."""
+
+    def generate(context, builder, signature, arguments):
+        emit = Emit(context, builder, x.dtype)
+        data, byte, number = emit.data(x, arguments[0]), ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        ask = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        with cgutils.for_range_slice(
+            builder, arguments[1], arguments[2], emit.number(LINE // emit.align), emit.index
+        ) as (j, _):
+            place = builder.bitcast(builder.gep(data, [j]), byte)
+            # to be read (0), into the second cache (2 of 0 ... 3), data (1)
+            builder.call(ask, [place, *(ir.Constant(number, value) for value in (0, 2, 1))])
+        return context.get_dummy_value()
+
+    return types.void(x, first, last), generate
 
 
 @intrinsic

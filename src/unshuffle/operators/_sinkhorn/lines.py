@@ -17,13 +17,12 @@ from numba import types
 from numba.core import cgutils
 
 from ...compute.jit import njit
-from .lanes import FLAGS, WIDTH, Emit, intrinsic, transposed
+from .lanes import FLAGS, LINE, WIDTH, Emit, intrinsic, transposed
 
 # the transpose is made of blocks of 8; beyond 64 there are not registers enough, nor room in the nearest cache
 WITH_TRANSPOSE = (8, 64)
 HELD = 128
 LONGEST = HELD if llvm.get_host_cpu_features().get("avx512f") else 64
-LINE = 64  # bytes
 CHUNK = 2 * WIDTH
 
 

@@ -17,11 +17,12 @@ import numpy as np
 
 from ...compute.jit import njit
 from ...compute.vector_math import LOG2E, exp_with_power, power_of, times_power
-from .lanes import add_gradient_rows
+from .lanes import inverse_of
 from .lines import lay_out
 from .logits import logits
 from .scaling import (
     EASY,
+    LONG,
     MOVED,
     bounds,
     column_scalings,
@@ -87,25 +88,39 @@ def _kernel(L, E, H, K):
             out[j] = exp_with_power(row[j], np.int32(power + H[j]))
 
 
+@njit
+def new_powers(n):
+    """Room for a power of each row, of each column, and, where rows are short, of each entry."""
+    return np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n * n if n < LONG else 0, np.int32)
+
+
 @njit(fastmath=True)
-def strengthened(L, tops, best, start):
+def strengthened(L, tops, best, start, powers):
     """L -> e^L 2^(E_i + H_j) with the largest entry of each row and column about 1, and the start in terms of H.
 
     ``tops`` are the largest of the rows of L, ``best`` those of the columns of L - tops. What becomes 0 in ``start`` is nothing.
     """
-    log2e = L.dtype.type(LOG2E)
-    E, H = np.empty(tops.size, np.int32), np.empty(best.size, np.int32)
-    for i in range(L.shape[0]):
+    n, log2e, (E, H, both) = L.shape[0], L.dtype.type(LOG2E), powers
+    for i in range(n):
         E[i] = -np.int32(np.floor(tops[i] * log2e))
         H[i] = -np.int32(np.floor(best[i] * log2e))
         start[i] = times_power(start[i], np.int32(-H[i]))
-    for i in range(L.shape[0]):
-        row, power = (
-            L[i],
-            E[i],
-        )  # one name for what is read and written: the loop over two that overlap would stay scalar
-        for j in range(row.size):
-            row[j] = exp_with_power(row[j], np.int32(power + H[j]))
+    if n >= LONG:
+        for i in range(n):
+            row, power = (
+                L[i],
+                E[i],
+            )  # one name for what is read and written: a loop over two that overlap would stay scalar
+            for j in range(n):
+                row[j] = exp_with_power(row[j], np.int32(power + H[j]))
+        return
+    for i in range(n):
+        line, power = both[i * n : (i + 1) * n], E[i]
+        for j in range(n):
+            line[j] = power + H[j]
+    flat = L.reshape(n * n)  # all rows at once: at the end of each the powers of e would be taken one by one
+    for j in range(flat.size):
+        flat[j] = exp_with_power(flat[j], both[j])
 
 
 @njit(fastmath=True)
@@ -196,30 +211,24 @@ def _relative(x, power, base, weight, out):
 
 
 @njit
-def _close(kernel, G, D, work, low, high, first):
+def _close(kernel, G, D, work, low, high, first, add):
     """The part of the gradient that belongs to iterations low..high-1 and their kernel; the first brings G with it."""
     a, c, r, s = work.a[low:high], work.c[low:high], work.r[low:high], work.s[low:high]
     if first:
-        gradient(kernel, G, a, c, r, s, D)
-        return
-    n = kernel.shape[0]
-    if n >= 4:
-        for i in range(0, n, 4):
-            add_gradient_rows(D, kernel, min(i, n - 4), a, s, r, c, high - low, n, i)
-        return
-    for i in range(n):
-        for j in range(n):
-            for t in range(high - low):
-                D[i, j] += kernel[i, j] * (a[t, i] * s[t, j] + r[t, i] * c[t, j])
+        gradient(kernel, G, a, c, r, s, D, add)
+    else:
+        gradient(kernel, None, a, c, r, s, D, True)
 
 
 @njit
-def backward_moving(P, lines, G, given, state, m, alike, work, words, L, K, D, limit):
-    """D = dloss/dL of matrix m; L, K and ``lines`` are scratch."""
+def backward_moving(P, lines, G, given, state, m, alike, work, words, L, K, D, add, limit):
+    """D = dloss/dL of matrix m, or D += that; L, K and ``lines`` are scratch."""
     T, n = state.used[m], P.shape[0]
     u, v, rows, columns = state.u[m], state.v[m], state.rows[m], state.columns[m]
     E, H = rows[T - 1].copy(), columns[T - 1].copy()
-    over_u, over_v, own = 1 / u[T - 1], 1 / v[T - 1], np.empty(n, P.dtype)
+    over_u, over_v, own = work.over_u, work.over_v, np.empty(n, P.dtype)
+    inverse_of(u[T - 1], over_u, n)
+    inverse_of(v[T - 1], over_v, n)
     weigh_gradient(P, G, work.f_bar, work.g_bar)
     kernel, high, built = P, T, False
     lay_out(P, lines)
@@ -231,12 +240,12 @@ def backward_moving(P, lines, G, given, state, m, alike, work, words, L, K, D, l
             before = _relative(v[last], columns[last], H, over_v, work.c[t])
             if attempt or a * max(c, before) <= limit:
                 break
-            _close(kernel, G, D, work, t + 1, high, not built)
+            _close(kernel, G, D, work, t + 1, high, not built, add)
             if not built:
                 logits(L.reshape(n * n), given, m, words)
                 built = True
-                over_u[:] = 1
-                over_v[:] = 1
+                fill(over_u, 1)
+                fill(over_v, 1)
             for i in range(n):
                 E[i] = rows[t, i] + power_of(u[t, i])
                 H[i] = max(columns[t, i] + power_of(v[t, i]), columns[last, i] + power_of(v[last, i]))
@@ -249,4 +258,4 @@ def backward_moving(P, lines, G, given, state, m, alike, work, words, L, K, D, l
         for j in range(n):
             work.g_bar[j] = work.c[t, j] * work.sums[j]
             work.f_bar[j] = 0
-    _close(kernel, G, D, work, 0, high, not built)
+    _close(kernel, G, D, work, 0, high, not built, add)

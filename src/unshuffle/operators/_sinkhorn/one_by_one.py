@@ -7,7 +7,7 @@ import numpy as np
 from ...compute.jit import njit
 from .lines import new_square_lines
 from .logits import as_given, logits, new_words, spend
-from .moving import backward_moving, forward_moving, strengthened
+from .moving import backward_moving, forward_moving, new_powers, strengthened
 from .scaling import (
     EASY,
     MOVED,
@@ -26,6 +26,8 @@ from .scaling import (
 WEAK = -12.0
 # rows that are looked at first
 PROBES = 4
+# rows of matrices that find room in the near cache beside the one at hand
+NEAR = 64
 
 
 @njit
@@ -56,7 +58,7 @@ def forward(given, tolerance, soft, state, limits, low, high):
     totals, sums = np.empty(n + 16, soft.dtype), np.empty(n + 16, soft.dtype)
     lines = new_square_lines(n, soft)
     L = np.empty((0, n), soft.dtype)  # made when it is needed
-    words = new_words(n)
+    words, powers = new_words(n), new_powers(n)
     for job in range(low, high):
         m = (
             job % samples * batch + job // samples
@@ -69,7 +71,7 @@ def forward(given, tolerance, soft, state, limits, low, high):
             state.forbidden[0] = True
         start_at(state.v[m, T], alike)
         if _weak(K, totals, sums[:n]):
-            strengthened(K, totals, sums[:n], state.v[m, T])
+            strengthened(K, totals, sums[:n], state.v[m, T], powers)
         else:
             exp_rows(K, totals)
         state.used[m] = iterate(K, lines, state.u[m], state.v[m], alike, totals, sums, tolerance, limits)
@@ -94,28 +96,45 @@ def backward(given, soft, grad, state, outs, samples, limits, low, high):
     words = new_words(n)
     for job in range(low, high):
         share, b = job // batch, job % batch
+        at_once = not wanted and not outs.filled[share, b] and as_given(given, b)
+        if not at_once and D.shape[0] == 0:
+            D = np.empty((n, n), soft.dtype)
+        target, begun = outs.scores[share, b].reshape(n, n) if at_once else D, False
         for sample in range(samples * share // shares, samples * (share + 1) // shares):
             m = sample * batch + b
             if state.kind[m] == PACKED:
                 continue
-            at_once = not wanted and not outs.filled[share, b] and as_given(given, b)
-            if not at_once and D.shape[0] == 0:
-                D = np.empty((n, n), soft.dtype)
-            target = outs.scores[share, b].reshape(n, n) if at_once else D
+            add = begun and not wanted  # all samples have one beta: that is for their sum
             if state.kind[m] == MOVED and L.shape[0] == 0:
                 L, K = np.empty((n, n), soft.dtype), np.empty((n, n), soft.dtype)
             if state.kind[m] == MOVED:
-                backward_moving(soft[m], lines, grad[m], given, state, m, alike, work, words, L, K, target, limits[2])
+                backward_moving(
+                    soft[m], lines, grad[m], given, state, m, alike, work, words, L, K, target, add, limits[2]
+                )
             else:
-                _backward_easy(soft[m], lines, grad[m], state, m, alike, work, target)
-            if at_once:
-                outs.filled[share, b] = True
-            else:
+                after = m + batch if sample + 1 < samples else b + 1  # or nearly: nothing depends on it
+                ahead = _needed(soft, grad, state, after % soft.shape[0])
+                _backward_easy(soft[m], lines, grad[m], state, m, alike, work, target, add, ahead)
+            begun = True
+            if wanted:
                 spend(D.reshape(n * n), given, m, share, outs, words, x)
+        if begun and at_once:
+            outs.filled[share, b] = True
+        elif begun and not wanted:
+            spend(D.reshape(n * n), given, b, share, outs, words, x)
 
 
 @njit
-def _backward_easy(P, lines, G, state, m, alike, work, D):
+def _needed(soft, grad, state, m):
+    """What the gradient of matrix m reads, flat, except for large matrices, which memory hands over quickly enough once they are begun."""
+    n = soft.shape[1]
+    size = n * n if n <= NEAR else 0
+    u, v = state.u[m], state.v[m]
+    return soft[m].reshape(n * n)[:size], grad[m].reshape(n * n)[:size], u.reshape(u.size), v.reshape(v.size)
+
+
+@njit
+def _backward_easy(P, lines, G, state, m, alike, work, D, add, ahead):
     T = state.used[m]
-    recursion(P, lines, G, state.u[m, :T], state.v[m, :T], state.v[m, -1], alike, work)
-    gradient(P, G, work.a[:T], work.c[:T], work.r[:T], work.s[:T], D)
+    recursion(P, lines, G, state.u[m, :T], state.v[m, :T], state.v[m, -1], alike, work, ahead)
+    gradient(P, G, work.a[:T], work.c[:T], work.r[:T], work.s[:T], D, add)

@@ -22,9 +22,22 @@ import numpy as np
 
 from ...compute.jit import njit
 from ...compute.vector_math import exp_below
-from .lanes import extremes, four_gradient_rows, lower_row, pull_four, scale_row, sweep_four
+from .lanes import (
+    extremes,
+    fetch,
+    gradient_rows,
+    inverse_of,
+    lower_row,
+    one_before,
+    pull_four,
+    pulled,
+    scale_row,
+    sweep_four,
+    times,
+)
 from .lines import lay_out, pull_held, sweep_held, weighted_rows
 
+LONG = 256  # rows from here on are long enough that their ends do not count
 UNUSABLE, EASY, PACKED, MOVED = 0, 1, 2, 3  # kinds of matrices: how they were done, and how their gradient is
 
 
@@ -54,6 +67,8 @@ class Adjoint(NamedTuple):
     s: np.ndarray
     f_bar: np.ndarray
     g_bar: np.ndarray
+    over_u: np.ndarray  # 1 / u_T
+    over_v: np.ndarray
     totals: np.ndarray
     sums: np.ndarray
 
@@ -63,7 +78,8 @@ def new_adjoint(T, n, like):
     """One allocation each: two views of one are taken to overlap, and the loops over them stay scalar."""
     return Adjoint(
         np.empty((T, n), like.dtype), np.empty((T, n), like.dtype), np.empty((T, n), like.dtype), np.empty((T, n), like.dtype),
-        np.empty(n, like.dtype), np.empty(n, like.dtype), np.empty(n + 16, like.dtype), np.empty(n + 16, like.dtype),
+        np.empty(n, like.dtype), np.empty(n, like.dtype), np.empty(n, like.dtype), np.empty(n, like.dtype),
+        np.empty(n + 16, like.dtype), np.empty(n + 16, like.dtype),
     )  # fmt: skip
 
 
@@ -82,7 +98,7 @@ def row_maxima(K, tops):
 def exp_rows(K, tops):
     """K = exp(K - its row's maximum)."""
     n = K.shape[0]
-    if n >= 256:
+    if n >= LONG:
         for i in range(n):
             top = tops[i]
             for j in range(n):
@@ -157,9 +173,7 @@ def _sweep_by_fours(K, v, totals, u, sums, rows):
 @njit(fastmath=True)
 def column_scalings(sums, alike, v):
     """v = 1 / sums."""
-    one = v.dtype.type(1)
-    for j in range(v.size):
-        v[j] = one / sums[j]
+    inverse_of(sums, v, v.size)
     v[v.size - 1] *= alike
 
 
@@ -252,8 +266,7 @@ def pull(P, lines, s, a, first, alike, r, totals, sums):
         s[rows] /= alike
     if down.shape[0]:
         weighted_rows(down, s, totals, n)
-        for i in range(n):
-            r[i] = -a[i] * (first[i] + a[i] * totals[i])
+        pulled(totals, a, first, r, n)
         r[n - 1] /= alike
         weighted_rows(across, r, sums, n)
         return
@@ -300,48 +313,53 @@ def weigh_gradient(P, G, f_bar, g_bar):
         f_bar[i] = total
 
 
+@njit
+def _fetch_part(ahead, t, T):
+    """Part t of T of each of these vectors: all at once they would wait for each other."""
+    for k in range(len(ahead)):
+        fetch(ahead[k], ahead[k].size * t // T, ahead[k].size * (t + 1) // T)
+
+
 @njit(fastmath=True)
-def recursion(P, lines, G, u, v, start, alike, work):
-    """Fills a, c, r, s (T x n each); c[t] is $c_{t-1}$ of the formula, so c[0] belongs to the start, $v_0$."""
+def recursion(P, lines, G, u, v, start, alike, work, ahead):
+    """Fills a, c, r, s (T x n each); c[t] is $c_{t-1}$ of the formula, so c[0] belongs to the start, $v_0$.
+
+    ``ahead`` is what the next matrix needs: it is brought nearer on the way.
+    """
     T, n = u.shape
-    a, c, r, s, f_bar, g_bar, totals, sums = work
+    a, c, r, s, f_bar, g_bar, over_u, over_v, totals, sums = work
     weigh_gradient(P, G, f_bar, g_bar)  # first: it reads both in order, as memory likes to be read
     lay_out(P, lines)
-    one, zero = P.dtype.type(1), P.dtype.type(0)
-    for i in range(n):
-        sums[i] = one / u[T - 1, i]
-        c[0, i] = one / v[T - 1, i]
-    for t in range(T):
-        for i in range(n):
-            a[t, i] = u[t, i] * sums[i]
-    for t in range(1, T):
-        for i in range(n):
-            c[t, i] = v[t - 1, i] * c[0, i]
-    for i in range(n):
-        c[0, i] *= start[i]
+    inverse_of(u[T - 1], over_u, n)
+    inverse_of(v[T - 1], over_v, n)
+    for j in range(n):
+        s[T - 1, j] = -g_bar[j]
     for t in range(T - 1, -1, -1):
-        for j in range(n):
-            s[t, j] = -(c[t + 1, j] if t + 1 < T else one) * g_bar[j]
+        _fetch_part(ahead, t, T)
+        times(u[t], over_u, a[t], n)
         pull(P, lines, s[t], a[t], f_bar, alike, r[t], totals, sums)
-        for j in range(n):
-            g_bar[j] = c[t, j] * sums[j]
+        if t == 0:
+            times(start, over_v, c[0], n)
+            break
+        one_before(sums, v[t - 1], over_v, c[t], s[t - 1], n)
         if t == T - 1:
-            for i in range(n):
-                f_bar[i] = zero
+            fill(f_bar, 0)
 
 
 @njit(fastmath=True)
-def gradient(P, G, a, c, r, s, D):
-    """D = P (G + sum_t a_t s_t^T + r_t c_{t-1}^T); the factors may have room for more than P has rows and columns."""
+def gradient(P, G, a, c, r, s, D, add):
+    """D = P (G + sum_t a_t s_t^T + r_t c_{t-1}^T), or D += that; the factors may have room for more than P has rows and columns."""
     (m, n), (T, stride) = P.shape, a.shape
     for i in range(0, m - 3, 4):
-        four_gradient_rows(D, P, G, i, a, s, r, c, T, n, stride)
+        gradient_rows(D, add, P, G, i, a, s, r, c, T, n, stride, i)
     if m >= 4 and m % 4:
-        four_gradient_rows(D, P, G, m - 4, a, s, r, c, T, n, stride)
+        gradient_rows(D, add, P, G, m - 4, a, s, r, c, T, n, stride, m - m % 4)
     elif m < 4:
         for i in range(m):
             for j in range(n):
-                D[i, j] = G[i, j]
+                total = P.dtype.type(0)
+                if G is not None:
+                    total = G[i, j]
                 for t in range(T):
-                    D[i, j] += a[t, i] * s[t, j] + r[t, i] * c[t, j]
-                D[i, j] *= P[i, j]
+                    total += a[t, i] * s[t, j] + r[t, i] * c[t, j]
+                D[i, j] = total * P[i, j] + (D[i, j] if add else P.dtype.type(0))
