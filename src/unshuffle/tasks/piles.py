@@ -69,7 +69,6 @@ def reassemble_pile(
 
 
 FEWEST = 4  # tiles that are a picture: what is left holds together by chance
-TORN = 1 / 6  # of a picture: so much of another one that stands apart is set aside with it
 LEAST, SMALL = 1 / 3, 12
 """If all tiles belong: a third of a picture's places or twelve tiles, if they are left over and sure of a neighbour, are another picture; fewer
 are what this one lacks. Of 19 photos as 7x7 tiles, as 7x7 turned and incomplete, and as 12x9 incomplete, two were not found whole, and one
@@ -167,11 +166,9 @@ def _without(
 
 
 def _others(board: np.ndarray, pieces: Pieces, price: float | None) -> list[Int[Tensor, "part"]]:
-    """The tiles of the other pictures that stand on the board of the largest, if there are any, with what the board was too small for."""
+    """The tiles of the other pictures that stand on the board of the largest, if there are any."""
     first, *others = _held_together(board, pieces, price)
-    if not others or len(others[0]) < max(LEAST * len(first), SMALL):
-        return []
-    return [part for part in others if len(part) >= max(TORN * len(first), SMALL)]
+    return [part for part in others if len(part) >= max(LEAST * len(first), SMALL)]
 
 
 def _held_together(board: np.ndarray, pieces: Pieces, price: float | None) -> list[Int[Tensor, "part"]]:
