@@ -94,7 +94,7 @@ def test_a_frame_keeps_its_index():
         ({}, np.zeros((3, 0)), "0 feature"),
         ({}, [[1.0, np.nan], [1.0, 2.0]], "row 0, column 1"),
         ({}, [["a", "b"], ["c", "d"]], "numbers"),
-        ({"criterion": "best"}, CURVE, "'path' or 'two-sum'"),
+        ({"criterion": "best"}, CURVE, "'path', 'two-sum' or 'lags'"),
         ({"metric": "precomputed"}, CURVE, "square"),
         ({"metric": "precomputed"}, [[0.0, 1.0], [2.0, 0.0]], "symmetric"),
     ],
