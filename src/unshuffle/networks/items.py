@@ -50,7 +50,7 @@ def _glorot(layer: nn.Linear) -> nn.Linear:
 class PerItem(nn.Linear):
     """One linear map for every item, (*batch, n, in) to (*batch, n, out); to many outputs as a convolution with kernel 1.
 
-    That is what the paper calls it, and on a CPU torch has other code for it: the same numbers in half the time at 300 outputs.
+    That is what the paper calls it, and on a CPU torch has other, quicker code for it, with the same numbers.
     """
 
     def forward(self, input: Float[Tensor, "*batch n in"]) -> Float[Tensor, "*batch n out"]:
