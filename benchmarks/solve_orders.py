@@ -30,6 +30,7 @@ from unshuffle.tasks.hic import Scaffolds, scaffold
 from unshuffle.tasks.markers import linkage_map
 
 ROMAN = ("I", "II", "III", "IV", "V", "VI", "VII", "VIII")
+STOPPED = (1, 5, 20, 100)  # of about 1,400 steps
 WRONG, MISSING = 0.05, 0.10  # added to the genotypes
 
 
@@ -71,11 +72,13 @@ def sure_joins(joins: list[np.ndarray], groups: list[np.ndarray], start: np.ndar
     return {"joins": len(sure), "sure": int(sure.sum()), "sure and right": int((sure & right).sum())}
 
 
-def all_in_one(data: Any) -> dict[str, Any]:
+def all_in_one(data: Any, steps: int | None = None) -> dict[str, Any]:
+    """Everything in one matrix; stopped after so many steps, as by Ctrl-C."""
     counts, chromosome, start = data["all"].astype(float), data["all_chrom"], data["all_start"]
     mixed = np.random.default_rng(0).permutation(len(counts))
     began = time.perf_counter()
-    found = scaffold(single(counts[np.ix_(mixed, mixed)]))
+    made = itertools.count(1)
+    found = scaffold(single(counts[np.ix_(mixed, mixed)]), callback=lambda _: steps is None or next(made) <= steps)
     label, start = chromosome[mixed], start[mixed]
     overlap = np.array([[(label[g] == c).sum() for c in np.unique(label)] for g in found.groups])
     share = overlap[linear_sum_assignment(-overlap)].sum() / len(label)
@@ -228,6 +231,7 @@ def main() -> None:
             result["chromosomes"] = means(chromosomes(contacts), "tau", "neighbours")
         if "all" in wanted:
             result["eight chromosomes in one matrix"] = all_in_one(contacts)
+            result["the same, stopped after so many steps"] = {k: all_in_one(contacts, k) for k in STOPPED}
         if "confidence" in wanted:
             result["confidence of bins with noise added"] = confidence(contacts)
         if "contigs" in wanted:

@@ -14,9 +14,10 @@ from typer.testing import CliRunner
 from unshuffle.cli.common import Clock, build
 from unshuffle.cli.hic import lines
 from unshuffle.errors import BadInput
-from unshuffle.readers.contacts import read_contacts
+from unshuffle.readers.contacts import Contacts, read_contacts
 from unshuffle.solve.path.lags import joint_gaps, lag_energy
-from unshuffle.tasks.hic import balanced, cut_apart, scaffold, weights
+from unshuffle.tasks.chromosomes import told_apart
+from unshuffle.tasks.hic import balanced, scaffold, weights
 
 
 def genome(sizes: tuple[int, ...], seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -81,12 +82,39 @@ def test_contigs_find_their_order_and_direction_and_go_into_an_agp(tmp_path) -> 
 def test_one_chromosome_is_not_cut_and_fewer_can_be_asked_for() -> None:
     counts, _ = genome((15, 15))
     logs = np.log(balanced(counts) + 1.0)
-    groups = cut_apart(logs, np.arange(30), np.arange(30))
+    groups = told_apart(logs, np.arange(30), np.arange(30))
     assert [group.tolist() for group in groups] == [list(range(15)), list(range(15, 30))]
-    assert len(cut_apart(logs, np.arange(30), np.arange(30), 1)) == 1
+    assert len(told_apart(logs, np.arange(30), np.arange(30), 1)) == 1
     alone = logs[:15, :15]
-    assert len(cut_apart(alone, np.arange(15), np.arange(15))) == 1
-    assert set(map(len, cut_apart(logs, np.arange(30), np.repeat(np.arange(3), 10)))) == {30}  # never inside a contig
+    assert len(told_apart(alone, np.arange(15), np.arange(15))) == 1
+    assert set(map(len, told_apart(logs, np.arange(30), np.repeat(np.arange(3), 10)))) == {30}  # never inside a contig
+
+
+@pytest.mark.parametrize("back", [1, -1])
+@pytest.mark.parametrize("wanted", [None, 2, 3])
+def test_parts_of_one_chromosome_are_joined_again(back, wanted) -> None:
+    counts, _ = genome((15, 15))
+    logs = np.log(balanced(counts) + 1.0)
+    order = np.r_[:9, 15:30, np.arange(9, 15)[::back]]  # as a search that was stopped leaves it
+    groups = told_apart(logs, order, order, wanted)
+    assert len(groups) == (wanted or 2)
+    if len(groups) == 2:
+        assert [group.tolist() for group in groups] == [list(range(15)), list(range(15, 30))]
+    assert sorted(np.concatenate(groups)) == list(range(30))
+
+
+def test_what_was_stopped_has_no_more_groups_than_chromosomes() -> None:
+    counts, chromosome = genome((25,) * 8, seed=2)
+    mixed = np.random.default_rng(2).permutation(len(counts))
+    names = [str(k) for k in mixed]
+    given = Contacts(
+        counts[np.ix_(mixed, mixed)], names, np.arange(len(mixed)), names, np.ones(len(mixed), int), 1, balanced=True
+    )
+    steps = itertools.count(1)
+    found = scaffold(given, callback=lambda _: next(steps) <= 20)
+    assert found.status == "interrupted"
+    assert len(found.groups) == 8
+    assert all(len(set(chromosome[mixed[group]])) == 1 for group in found.groups)
 
 
 def test_balancing_removes_how_well_bins_are_seen(tmp_path) -> None:

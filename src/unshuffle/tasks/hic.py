@@ -4,13 +4,11 @@ Contacts fall with the distance along a chromosome. The cost of a pair is minus 
 right if *all* pairs that it puts near each other have many: a path over several lags. Neighbours alone are not enough: the ends
 of yeast chromosomes meet so often that a fold is cheaper than the truth.
 
-Chromosomes are told apart along one such path through everything. For every lag the order shows how many contacts are usual;
-a joint is cut if the pairs across it are likelier as pairs from anywhere, the clearest joint first.
+Chromosomes are told apart along one such path through everything (`chromosomes`), and each is ordered again.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -29,10 +27,8 @@ from ..solve.sets import Sets, near_orders, usual_temperature
 from ..solve.solution import Polished
 from ..structure.layouts import Path
 from ..watch import Step, Watch
+from .chromosomes import REACH, told_apart
 
-REACH = 5
-"""Lags that count. From 2 to 10 all give the same orders of yeast chromosomes; at 20 their arms change places."""
-FAR = 4  # times the reach: pairs further apart than that are from anywhere
 BALANCING = 40  # sweeps
 HEATS = (1, 10, 100)
 """Times the temperature of sets: there alternatives are looked for, since a sure order has none nearby."""
@@ -138,10 +134,11 @@ def scaffold(
     search = _Search(contacts, logs, torch.Generator().manual_seed(seed), seed)
     with Watch(time_limit, callback) as watch:
         whole = search.order(np.flatnonzero(usable), watch)
+        watch(stage="tell the chromosomes apart")
         if chromosomes == 1:
             groups = [whole]
         else:
-            groups = cut_apart(logs, whole, contacts.contig[whole], chromosomes)
+            groups = told_apart(logs, whole, contacts.contig[whole], chromosomes)
         if len(groups) > 1:
             groups = [search.again(group, watch) for group in groups]
         told = [search.told(group) for group in groups]
@@ -218,52 +215,3 @@ def _cost(logs: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
 
 def weights() -> Float[np.ndarray, "reach"]:
     return np.array(Path(REACH + 1, reach=REACH).weights)
-
-
-def cut_apart(
-    logs: Float[np.ndarray, "n n"], order: Int[np.ndarray, "some"], contig: np.ndarray, wanted: int | None = None
-) -> list[Int[np.ndarray, "bins"]]:
-    """The order cut between chromosomes, into ``wanted`` groups if that is given; never inside of a contig."""
-    evidence = _evidence(logs[np.ix_(order, order)])
-    may = np.r_[False, contig[1:] != contig[:-1]]  # before this position
-    cuts: list[int] = [0, len(order)]
-    support = {(0, len(order)): _weakest(evidence, may, 0, len(order))}
-    while wanted is None or len(support) < wanted:
-        part, (value, joint) = min(support.items(), key=lambda entry: entry[1][0])
-        if joint < 0 or (wanted is None and value >= 0):
-            break
-        del support[part]
-        cuts.append(joint)
-        for low, high in ((part[0], joint), (joint, part[1])):
-            support[low, high] = _weakest(evidence, may, low, high)
-    return np.split(order, sorted(cuts)[1:-1])
-
-
-def _weakest(evidence: list[np.ndarray], may: np.ndarray, low: int, high: int) -> tuple[float, int]:
-    """The joint inside [low, high) that the pairs across it, of this part alone, speak for least; -1 if there is none."""
-    total = np.zeros(high - low + 1)
-    for lag, values in enumerate(evidence, start=1):
-        some = values[low : max(low, high - lag)]
-        for shift in range(1, lag + 1):
-            total[shift : shift + len(some)] += some
-    total[: high - low][~may[low:high]] = np.inf
-    total[[0, -1]] = np.inf
-    joint = int(total.argmin())
-    return (float(total[joint]), low + joint) if np.isfinite(total[joint]) else (math.inf, -1)
-
-
-def _evidence(logs: Float[np.ndarray, "n n"]) -> list[Float[np.ndarray, "pairs"]]:
-    """Per lag, the log likelihood ratio of each pair: as one so far apart on a chromosome, against a pair from anywhere."""
-    n = len(logs)
-    apart = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
-    far = logs[(apart > min(FAR * REACH, max(REACH, n // 2)))]
-    if len(far) < 10:
-        return [np.ones(max(n - lag, 0)) for lag in range(1, REACH + 1)]
-    return [_bell(x := np.diagonal(logs, lag), x) - _bell(x, far) for lag in range(1, min(REACH, n - 1) + 1)]
-
-
-def _bell(x: np.ndarray, sample: np.ndarray) -> np.ndarray:
-    """Log density of x under the normal distribution of a sample, by its median and quartiles."""
-    low, middle, high = np.percentile(sample, [25, 50, 75])
-    spread = max((high - low) / 1.349, 1e-3)
-    return -0.5 * ((x - middle) / spread) ** 2 - math.log(spread)

@@ -17,19 +17,20 @@ def linked_chains(
     states: int = 1,
     *,
     most: float = np.inf,
+    fewest: int = 1,
     groups: Int[np.ndarray, "n"] | None = None,
 ) -> list[Int[np.ndarray, "some"]]:
     """Chains of pieces, item * states + state; ``cost[a, b]`` is that of piece b directly after piece a.
 
     With two states an item may be turned round, and a chain with it: ``cost[a, b]`` is then that of a turned after b turned. Items of
-    different ``groups`` are never in one chain; -1 goes with any.
+    different ``groups`` are never in one chain; -1 goes with any. There are ``fewest`` chains or more.
     """
     n = len(cost) // states
     cheapest = np.argsort(cost, axis=None, kind="stable")
     cheapest = cheapest[: np.searchsorted(cost.reshape(-1)[cheapest], most, side="left")]
     label = np.full(n, -1) if groups is None else np.array(groups, np.int64)
     other = np.full(2 * n, -1)
-    _link(cheapest, len(cost), states, np.arange(n), label, other)
+    _link(cheapest, len(cost), states, np.arange(n), label, other, n - fewest)
     seen, chains = np.zeros(n, bool), []
     for item in range(n):
         for end in range(states):  # a chain begins where a left end, or an end of an item that may be turned, is free
@@ -55,10 +56,12 @@ def _walk(end: int, states: int, other: np.ndarray, seen: np.ndarray) -> Int[np.
 
 
 @njit
-def _link(cheapest, pieces, states, root, label, other):
-    """Join ends in this order, unless one is taken, a ring would close, or the groups of their chains differ."""
+def _link(cheapest, pieces, states, root, label, other, joints):
+    """Join ends in this order, so many at most, unless one is taken, a ring would close, or the groups of their chains differ."""
     joined = 0
     for flat in cheapest:
+        if joined == joints:
+            break
         a, b = flat // pieces, flat % pieces
         i, k = a // states, b // states
         right, left = 2 * i + 1 - a % states, 2 * k + b % states
@@ -76,5 +79,3 @@ def _link(cheapest, pieces, states, root, label, other):
         label[i] = max(label[i], label[k])
         other[right], other[left] = left, right
         joined += 1
-        if joined == root.size - 1:
-            break
