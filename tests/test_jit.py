@@ -184,7 +184,18 @@ def growing(x):
 def test_one_kernel_for_all_numbers(monkeypatch):
     from numba.core.caching import NullCache
 
-    for kernel in (doubled, growing):
-        monkeypatch.setattr(kernel, "_cache", NullCache())  # compiled here and now
+    monkeypatch.setattr(growing, "_cache", NullCache())  # compiled here and now
     assert growing(np.arange(4.0)) == 2 * (0 + 1 + 3) + 2
-    assert [str(types[1]) for types in doubled.signatures] == ["int64"]
+    within = doubled.get_call_template.__closure__[0].cell_contents.__self__
+    assert [str(types[1]) for types in within.signatures] == ["int64"]
+
+
+def test_a_kernel_within_another_is_not_the_one_that_python_calls(monkeypatch):
+    """Which has what unpacks its arguments: without it a call would be the end of the process."""
+    from numba.core.caching import NullCache
+
+    for kernel in (doubled, growing):
+        monkeypatch.setattr(kernel, "_cache", NullCache())
+    growing(np.arange(3.0))
+    assert not doubled.signatures
+    assert doubled(np.arange(3.0), 2) == 2 and len(doubled.signatures) == 1
