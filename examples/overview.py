@@ -36,7 +36,7 @@ year = random.random(60)
 likeness = np.exp(-((year[:, None] - year) ** 2) / 0.03) + 0.15 * random.random((60, 60))
 unlike = 1.2 - (likeness + likeness.T) / 2
 np.fill_diagonal(unlike, 0)
-rows = us.Seriator(metric="precomputed", criterion="two-sum").fit(unlike)
+rows = us.Seriator(metric="precomputed").fit(unlike)
 tau = float(us.kendall_tau(torch.from_numpy(year[rows.order_]), torch.arange(60)))
 right = float(us.metrics.direct_accuracy(photo.order, us.inverse(as_it_came)))
 print(f"photo: {right:.0%} of the tiles in place; tour: length {tour.energy:.2f}; table: |Kendall tau| {abs(tau):.2f}")
