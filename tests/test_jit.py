@@ -198,4 +198,5 @@ def test_a_kernel_within_another_is_not_the_one_that_python_calls(monkeypatch):
         monkeypatch.setattr(kernel, "_cache", NullCache())
     growing(np.arange(3.0))
     assert not doubled.signatures
-    assert doubled(np.arange(3.0), 2) == 2 and len(doubled.signatures) == 1
+    assert doubled(np.arange(3.0), 2) == 2
+    assert len(doubled.signatures) == 1
