@@ -27,6 +27,7 @@ from unshuffle.cli.doubts import wanted
 from unshuffle.cli.labels import name_points
 from unshuffle.compute import compiling
 from unshuffle.compute.jit import _beside, have_numba, njit, still_compiling
+from unshuffle.progress_bar import Bar
 from unshuffle.solve.cycle.quick import quick_tours
 from unshuffle.solve.grid import solver as grid_solver
 from unshuffle.watch import Step, Stopped, Watch, dispensable
@@ -131,6 +132,43 @@ def test_a_bar_names_the_stage_says_how_long_and_never_nan(monkeypatch):
     assert "energy 12.5" in seen
     assert "about 6 s left" in seen
     assert "the best so far is kept" in seen
+
+
+def test_time_left_is_counted_from_where_the_stage_began():
+    said: list[str] = []
+    bar = Bar(lambda done, now, left: said.append(left))
+    bar._began -= 30
+
+    def tell(stage: str, done: float) -> str:
+        bar(Step(40.0, stage, 1.0, math.nan, math.nan, done))
+        return said[-1]
+
+    assert tell("compare the seams", 0.75) == "about 10 s left"
+    assert tell("anneal", 0.5) == ""
+    bar._began -= 20
+    assert tell("anneal", 0.8) == "about 5 s left"
+    assert tell("round 1 of 2", 0.5) == ""
+    bar._began -= 20
+    assert tell("round 2 of 2", 0.0) == "about 20 s left"
+    bar = Bar(lambda done, now, left: said.append(left), time_limit=60)
+    assert tell("anneal", math.nan) == "about 20 s left"
+
+
+@pytest.mark.skipif(not have_numba, reason="many tiles are annealed in lists by kernels only")
+def test_a_puzzle_of_many_tiles_says_how_far_it_is():
+    h, w = 15, 20
+    right, below = torch.rand(2, h * w, h * w, generator=torch.Generator().manual_seed(0)) + 1
+    cell = torch.arange(h * w).reshape(h, w)
+    right[cell[:, :-1], cell[:, 1:]] = below[cell[:-1], cell[1:]] = 0.1
+    right[cell[3], :] = below[:, cell[9]] = 1.0  # a line that fits everything, so that there is something to reassemble
+    steps: list[Step] = []
+    us.solve(us.Grid(h, w), cost=(right, below), callback=steps.append)
+    for stage in ("anneal", "reassemble"):
+        done = [step.done for step in steps if step.stage == stage]
+        assert done
+        assert all(0 <= share <= 1 for share in done)
+        assert done[-1] == 1
+        assert min(done) < 1
 
 
 @pytest.mark.skipif(not have_numba, reason="nothing compiles")

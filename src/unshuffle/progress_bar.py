@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -35,20 +36,24 @@ class Bar:
 
     def __init__(self, screen: Screen, time_limit: float | None = None) -> None:
         self._screen, self._time_limit = screen, time_limit
-        self._began, self._lasting = time.perf_counter(), ""
+        self._began, self._stage, self._lasting = time.perf_counter(), "", ""
 
     def stage(self, name: str) -> None:
         """A stage that does not say how far it is."""
         self._screen(None, name, "")
 
     def __call__(self, news: News) -> object:
-        done = news.overall
+        now, stage = time.perf_counter(), "".join(c for c in news.words.split("  ")[0] if not c.isdigit())
+        if stage != (self._stage or stage):  # what went before says nothing of how long this one takes
+            self._began = now
+        self._stage, done, passed = stage, news.overall, now - self._began
+        left = passed * (1 - done) / done if done > 0.03 and passed > 1 else math.inf
         if self._time_limit is not None:
             done = max(done, news.seconds / max(self._time_limit, 1e-9))
+            left = min(left, max(self._time_limit - news.seconds, 0.0))
         self._lasting = getattr(news, "lasting", "") or self._lasting
-        passed = time.perf_counter() - self._began
-        left = f"about {duration(passed * (1 - done) / done)} left" if done > 0.03 and passed > 1 else ""
-        self._screen(min(done, 1.0), news.words + self._lasting, left)
+        words = f"about {duration(left)} left" if left < math.inf else ""
+        self._screen(min(done, 1.0), news.words + self._lasting, words)
         return None
 
     def stopping(self) -> None:

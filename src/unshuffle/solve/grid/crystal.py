@@ -105,7 +105,13 @@ class Lists:
             len(filled),
             False,
         )
-        self.step = 0
+        self.first, self.step = self.beta, 0
+
+    @property
+    def passed(self) -> float:
+        """How much of the cooling is over, from 0 to 1."""
+        whole = np.log(self.cooling.last / self.first)
+        return 1.0 if self.done else float(min(np.log(self.beta / self.first) / whole, 1.0))
 
     def grow(self, bonds: Bonds, steps: int) -> None:
         for _ in range(steps):

@@ -3,8 +3,8 @@
 Annealing places tile after tile, so a whole block can sit beside the place where it belongs: every tile in it is content.
 Moved as one piece the block finds its place at once. Segments come from thresholds drawn at random on affinities with
 random errors, so that no wrong seam stays glued in every round; a round is kept only if the score of the whole grows. A round that
-redoes everything may mend one place and spoil another, so some take only a window apart, as many as have lately succeeded, and on large
-boards what is better is kept place by place (`harvest`). Of windows: on four hard photos of 34 x 25 and 48 x 36 pieces (two or three seeds each) the score falls short of the truth's by 94, 60, 24, 126;
+redoes everything may mend one place and spoil another, so some take only a window apart, as many as have lately succeeded. On large boards
+segments are joined wherever two of them fit best before the rest grows around the largest (`joining`), and what is better is kept place by place (`harvest`). Of windows: on four hard photos of 34 x 25 and 48 x 36 pieces (two or three seeds each) the score falls short of the truth's by 94, 60, 24, 126;
 by 107, 76, 55, 188 without windows, and by 102, 60, 36, 181 if half of the rounds are such.
 """
 
@@ -25,7 +25,8 @@ from .affinity import Affinities
 from .crystal import IN_LISTS, Lists, Room
 from .frame import Frame
 from .harvest import harvest
-from .regrow import regrow_by_segments
+from .joining import TOLL, as_evidence, joined
+from .regrow import regrow, regrow_by_segments
 from .seams import NO_MASK, Listed, best_matching
 from .segments import ENOUGH, segments, shift_segments, unwind
 
@@ -46,7 +47,8 @@ class Effort:
     """Rounds without success before giving up. On 19 photos of 24 x 18 pieces the last success came after at most 7."""
     anneal_every: int = 3
     """Every so many rounds the rest is annealed around what has regrown, and not only filled in: dearer, and better where many
-    tiles are loose (a photo of 24 x 18 pieces with 0.83 to 0.96 of its tiles in place is right after one such round)."""
+    tiles are loose (a photo of 24 x 18 pieces with 0.83 to 0.96 of its tiles in place is right after one such round). Not on large
+    boards: on the two photos on which joining was chosen only rounds in windows succeeded by it, and the time is better spent on more of the others."""
     noise: float = 0.5
     """Largest standard deviation of the random errors of log affinity."""
     toll: float = 0.1
@@ -80,6 +82,11 @@ class Reassembly:
         idle = self.round - self.last_success
         return len(self.order) < 3 or self.round >= self.effort.most or idle >= self.effort.patience
 
+    @property
+    def passed(self) -> float:
+        """How much is over, from 0 to 1, if no more rounds succeed."""
+        return self.round / max(min(self.effort.most, self.last_success + self.effort.patience), 1)
+
     def advance(self, rounds: int, more: Callable[[], bool] = lambda: True) -> None:
         """So many rounds, or as long as there is time for ``more``."""
         for _ in range(rounds):
@@ -95,11 +102,15 @@ class Reassembly:
                 self.total, self.last_success = self.belief.total(self.order), self.round
             self.rates[local] += MEMORY * (gained - self.rates[local])
 
+    @property
+    def _large(self) -> bool:
+        return have_numba and len(self.order) >= LARGE and not self.allowed.size
+
     def _better(self, order: np.ndarray) -> np.ndarray | None:
         """What has regrown if it is better; on large boards the better of the two, with what is better in the other one. None if that
         gains nothing."""
         gain = self.belief.total(order) - self.total
-        if len(order) < LARGE or self.allowed.size:
+        if not self._large:
             return order if gain > 1e-4 else None
         best, other = (order, self.order) if gain > 1e-4 else (self.order.copy(), order)
         more = harvest(best, other, self.belief.worth, ENOUGH)
@@ -119,7 +130,12 @@ class Reassembly:
             label = self._held(label)
         if (label == label[0]).all():
             return None
-        board = regrow_by_segments(self.order, seams, b.bonds, label, self.allowed, self.effort.toll)
+        if self._large:
+            weights = as_evidence(seams)
+            parts = joined(self.order, label, weights, b.bonds)
+            board = regrow(parts.y, parts.x, weights, b.bonds, parts.or_segments(label), NO_MASK, TOLL)
+        else:
+            board = regrow_by_segments(self.order, seams, b.bonds, label, self.allowed, self.effort.toll)
         full = self._annealed(board) if self._anneals else fill(board, b, self.allowed)
         return None if full is None else self._shifted(full, passes=1)  # the rest only for what is kept: half the time
 
@@ -138,7 +154,7 @@ class Reassembly:
 
     @property
     def _anneals(self) -> bool:
-        whole = have_numba and self.frame is not None and not self.allowed.size
+        whole = have_numba and self.frame is not None and not self.allowed.size and not self._large
         return whole and self.round % self.effort.anneal_every == 0
 
     def _annealed(self, board: np.ndarray) -> np.ndarray:

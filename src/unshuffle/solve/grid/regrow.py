@@ -123,6 +123,16 @@ def _framed(board, box, h, w):
 
 @njit
 def regrow_by_segments(order, seams, bonds, label, allowed, toll):
+    """The segments of a layout, see `regrow`."""
+    h, w = seams.h, seams.w
+    y, x = np.empty(h * w, np.int64), np.empty(h * w, np.int64)
+    for c in range(h * w):
+        y[order[c]], x[order[c]] = c // w, c % w
+    return regrow(y, x, seams, bonds, label, allowed, toll)
+
+
+@njit
+def regrow(y, x, seams, bonds, label, allowed, toll):
     """Begin with the largest segment and add the others best first, whole; -1 in the cells that stay empty.
 
     The toll per seam makes a place with few good and many bad seams worth less than one with good seams all round. With a mask
@@ -131,9 +141,7 @@ def regrow_by_segments(order, seams, bonds, label, allowed, toll):
     h, w = seams.h, seams.w
     partner, strength = bonds
     n = h * w
-    y, x = np.empty(n, np.int64), np.empty(n, np.int64)
-    for c in range(n):
-        y[order[c]], x[order[c]] = c // w + h + 1, c % w + w + 1
+    y, x = y + h + 1, x + w + 1
     members, start = members_of(label)
     hulls = np.zeros((n, 4), np.int64)
     chosen = 0

@@ -95,7 +95,8 @@ def find_shape(pieces: Pieces, watch: Watch) -> tuple[Outline, Pieces]:
     on = True
     while on and not crystal.done:
         crystal.grow(free.belief.bonds, CLOSELY if watch.closely else SLICE)
-        on = watch(stage="find the size", beta=float(crystal.beta), entropy=float(crystal.entropy), **looks)
+        told = {"beta": float(crystal.beta), "entropy": float(crystal.entropy), "done": crystal.passed}
+        on = watch(stage="find the size", **told, **looks)
     return Outline(_opened(crystal.worthwhile().reshape(side, side)), strength >= SURE), free
 
 

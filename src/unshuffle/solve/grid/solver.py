@@ -178,7 +178,8 @@ def _in_lists(puzzle: Puzzle, seeds: np.ndarray, centre: int) -> np.ndarray:
     while on and not all(crystal.done for crystal in crystals):
         in_chunks(some, len(crystals))
         beta, entropy = min(c.beta for c in crystals), float(np.mean([c.entropy for c in crystals]))
-        on = puzzle.watch(stage="anneal", beta=beta, entropy=entropy, **looks)
+        done = min(crystal.passed for crystal in crystals)
+        on = puzzle.watch(stage="anneal", beta=beta, entropy=entropy, done=done, **looks)
     return np.stack([likeliest(crystal, puzzle.belief) for crystal in crystals])
 
 
@@ -283,7 +284,8 @@ def _reassembled(
             in_chunks(some, len(searches), float(puzzle.layout.n**2))
             best = max(searches, key=lambda search: search.total)
             found, energy = torch.from_numpy(best.order.copy()), puzzle.energy(best.order)
-            if not puzzle.watch(stage="reassemble", energy=energy, entropy=0.0, soft=partial(to_matrix, found)):
+            done, soft = min(search.passed for search in searches), partial(to_matrix, found)
+            if not puzzle.watch(stage="reassemble", energy=energy, entropy=0.0, done=done, soft=soft):
                 break
     ends = {start: search.order for start, search in zip(distinct, searches, strict=False)}
     return [ends.get(start.tobytes(), start) for start in starts]

@@ -178,7 +178,8 @@ def _on_torus(pieces: Pieces, runs: int, watch: Watch) -> list[Standing]:
     while on and not all(crystal.done for crystal in crystals):
         in_chunks(some, len(crystals))
         beta, entropy = min(c.beta for c in crystals), float(np.mean([c.entropy for c in crystals]))
-        on = watch(stage="anneal", beta=beta, entropy=entropy, **looks)
+        done = min(crystal.passed for crystal in crystals)
+        on = watch(stage="anneal", beta=beta, entropy=entropy, done=done, **looks)
     found = [_decoded(crystal, pieces) for crystal in crystals]
     if watch.stopped:
         return [max(found, key=lambda standing: standing.score)]
