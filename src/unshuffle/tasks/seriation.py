@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from subprocess import DEVNULL, PIPE, Popen, TimeoutExpired
+from tempfile import TemporaryFile
 
 import numpy as np
 import torch
@@ -191,22 +192,24 @@ def leaf_order(
     tree = linkage(condensed, method)
     if len(D) <= SOON:
         return leaves_list(optimal_leaf_ordering(tree, condensed))
-    with Popen(
-        [sys.executable, "-c", LEAVES], stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True
-    ) as process:
-        try:
-            ordered = _answer(process, pickle.dumps((tree, condensed)), more)
-        finally:
-            process.kill()
+    with TemporaryFile() as given:  # no pipe: what does not fit in before the first look is never sent (Python 3.11)
+        pickle.dump((tree, condensed), given)
+        given.seek(0)
+        with Popen(
+            [sys.executable, "-c", LEAVES], stdin=given, stdout=PIPE, stderr=DEVNULL, start_new_session=True
+        ) as process:
+            try:
+                ordered = _answer(process, more)
+            finally:
+                process.kill()
     return leaves_list(pickle.loads(ordered) if process.returncode == 0 else optimal_leaf_ordering(tree, condensed))
 
 
-def _answer(process: Popen[bytes], given: bytes | None, more: Callable[[], bool]) -> bytes:
+def _answer(process: Popen[bytes], more: Callable[[], bool]) -> bytes:
     while True:
         try:
-            return process.communicate(given, timeout=0.2)[0]
+            return process.communicate(timeout=0.2)[0]
         except TimeoutExpired:
-            given = None  # it has been sent
             if not more():
                 raise Stopped from None
 
