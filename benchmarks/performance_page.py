@@ -6,6 +6,8 @@ import json
 import re
 from pathlib import Path
 
+from unshuffle.bench.timing import shown_range
+
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "performance.md"
 BENCH = ROOT / "results" / "bench" / "bench.json"
@@ -23,9 +25,8 @@ def steps(found: list[dict]) -> str:
             f"{r['batch']} x {r['n']}",
             f"{r['ours']:.1f}",
             f"{r['plain']:.0f}",
-            f"{r['ratio']:.1f}",
-            f"{100 * r['overhead']:.0f} %",
-            "-" if r.get("lead") is None else f"{100 * r['lead']:.0f} %",
+            shown_range(r, "ratio"),
+            *(shown_range(r, name, percent=True) for name in ("overhead", "lead")),
             _if_there(r.get("rest")),
         )
         for r in found
@@ -46,7 +47,7 @@ def tables(bench: dict, solve: dict) -> dict[str, str]:
     """Marker of the page -> Markdown."""
     speed = [
         (f"{r['batch']} x {r['n']}, {r['iterations']}", f"{r['ours']:.2f}", f"{r['plain']:.1f}", _if_there(r["pot"]),
-         _if_there(r["pygmtools"]), f"{r['ratio']:.1f}")
+         _if_there(r["pygmtools"]), shown_range(r, "ratio"))
         for r in bench["speed"]
     ]  # fmt: skip
     scores = [
@@ -56,8 +57,8 @@ def tables(bench: dict, solve: dict) -> dict[str, str]:
             f"{r['spread']:.0f}",
             f"{r['ours']:.2f}",
             f"{r['plain']:.1f}",
-            f"{r['ratio']:.1f}",
-            "-" if r["easy"] is None else f"{r['ours'] / r['easy']:.2f}",
+            shown_range(r, "ratio"),
+            "-" if r.get("hard") is None else f"{r['hard']:.2f}",
             f"{1e3 * r['ours'] / r['batch']:.2f}",
             f"{100 * r['share_of_roofline']:.0f} %",
         )
@@ -69,7 +70,7 @@ def tables(bench: dict, solve: dict) -> dict[str, str]:
             f"{r['ours']:.0f}",
             f"{r['loss_and_backward']:.0f}",
             f"{r['plain']:.0f}",
-            f"{r['ratio']:.1f}",
+            shown_range(r, "ratio"),
         )
         for r in bench["tour"]
     ]

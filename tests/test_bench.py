@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import dataclass
 from importlib import import_module
 
 import torch
@@ -11,7 +12,7 @@ from typer.testing import CliRunner
 
 import unshuffle as us
 from unshuffle.bench import trained
-from unshuffle.bench.timing import fastest
+from unshuffle.bench.timing import AT_LEAST, ROUNDS, Spread, Took, as_row, shown_range, turns
 from unshuffle.cli.common import build
 from unshuffle.paper import checks
 
@@ -37,9 +38,38 @@ def test_a_first_call_that_compiles_counts_nowhere(monkeypatch):
         calls = iter((0.3,))
         return lambda: time.sleep(next(calls, 0.002))
 
-    assert fastest({"compiled at first": compiling()}, 0.0)["compiled at first"] < 0.1
+    assert turns({"compiled at first": compiling()}, 0.0).milliseconds("compiled at first") < 100
     monkeypatch.setattr(checks, "training_step", lambda *_: compiling())
     assert abs(checks.Overhead(1, 4, 0.0, 0).compute(lambda *_: None).metrics["overhead"]) < 300
+
+
+def test_rivals_take_turns_and_a_ratio_is_of_one_round():
+    """The plain way took 817 ms in one run and 1,006 in another: only what was measured side by side can be compared."""
+    calls = []
+    took = turns({name: lambda name=name: calls.append(name) for name in "ab"}, 0.0)
+    assert "".join(calls) == "ab" + "aabb" * AT_LEAST, "once before the watch runs, then in turns, until it is late"
+    assert all(len(found) == AT_LEAST for found in took.rounds.values())
+    took = turns({"a": calls.clear, "b": calls.clear}, 0.02)
+    assert all(len(found) == ROUNDS for found in took.rounds.values())
+    # a machine that is twice as slow in the second round; a call that is disturbed in the third
+    took = Took({"plain": [8.0, 16.0, 9.0], "ours": [1.0, 2.0, 3.0]})
+    assert took.times("plain", "ours") == (8.0, 3.0, 8.0)
+    assert took.more("plain", "ours") == (7.0, 2.0, 7.0)
+    assert took.milliseconds("ours") == 2000
+
+
+def test_rows_have_the_range_of_a_ratio():
+    @dataclass
+    class Row:
+        n: int
+        ratio: Spread
+
+    row = as_row(Row(3, Spread(11.42, 10.9, 12.04)))
+    assert row == {"n": 3, "ratio": 11.42, "ratio_range": [10.9, 12.04]}
+    assert shown_range(row, "ratio") == "11.4 (10.9 to 12.0)"
+    assert shown_range({"lead": 0.12, "lead_range": [0.1, 0.135]}, "lead", percent=True) == "12 % (10 to 14)"
+    assert shown_range({"ratio": 2.0}, "ratio") == "2.0", "a file of before"
+    assert shown_range({}, "ratio") == "-"
 
 
 def test_ctrl_c_keeps_the_tables_that_are_complete(monkeypatch, tmp_path):

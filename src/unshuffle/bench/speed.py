@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,7 +12,7 @@ from torch import Tensor
 
 from ..operators._sinkhorn.in_torch import plain_sinkhorn
 from ..operators.sinkhorn import sinkhorn
-from .timing import fastest
+from .timing import Spread, fastest, turns
 from .trained import STEPS
 from .trained import scores as trained_scores
 
@@ -37,18 +36,12 @@ class Speed:
     iterations: int
     ours: float
     plain: float
+    ratio: Spread  # plain to ours
     pot: float | None
     pygmtools: float | None
     scores: str = "random"
     spread: float = 0.0  # from the lowest score to the highest
-    easy: float | None = None  # ours, for random scores of the same shape
-
-    @property
-    def ratio(self) -> float:
-        return self.plain / self.ours
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"ratio": self.ratio}
+    hard: Spread | None = None  # ours to ours for random scores of the same shape
 
 
 def there_and_back(operator: Callable[[Tensor], Tensor], scores: Tensor, weights: Tensor) -> Callable[[], object]:
@@ -87,9 +80,10 @@ def measure(batch: int, n: int, iterations: int, seconds: float = 1.0) -> Speed:
         "plain": lambda s: plain_sinkhorn(s, iterations),
         **peers(iterations),
     }
-    best = fastest({name: there_and_back(f, scores, weights) for name, f in rivals.items()}, seconds)
-    ms = {name: 1e3 * value for name, value in best.items()}
-    return Speed(batch, n, iterations, ms["ours"], ms["plain"], ms.get("pot"), ms.get("pygmtools"))
+    took = turns({name: there_and_back(f, scores, weights) for name, f in rivals.items()}, seconds)
+    ms = {name: took.milliseconds(name) for name in rivals}
+    ratio = took.times("plain", "ours")
+    return Speed(batch, n, iterations, ms["ours"], ms["plain"], ratio, ms.get("pot"), ms.get("pygmtools"))
 
 
 def measure_tiny(batch: int, n: int, iterations: int, seconds: float = 1.0) -> Speed:
@@ -112,9 +106,11 @@ def _against_the_loop(scores: Tensor, iterations: int, seconds: float, name: str
     runs = {name: there_and_back(f, scores.requires_grad_(), weights) for name, f in (("ours", ours), ("plain", plain))}
     if easy:
         runs["easy"] = there_and_back(ours, random.requires_grad_(), weights)
-    ms = {name: 1e3 * value for name, value in fastest(runs, seconds).items()}
+    took = turns(runs, seconds)
+    ours_and_plain = took.milliseconds("ours"), took.milliseconds("plain")
     spread = float(scores.detach().max() - scores.detach().min())
-    return Speed(batch, n, iterations, ms["ours"], ms["plain"], None, None, name, spread, ms.get("easy"))
+    hard = took.times("ours", "easy") if easy else None
+    return Speed(batch, n, iterations, *ours_and_plain, took.times("plain", "ours"), None, None, name, spread, hard)
 
 
 @dataclass(frozen=True)
@@ -141,7 +137,7 @@ def growth(n: int, iterations: int = 10) -> Growth:
     scores = torch.randn(batch, n, n, generator=generator).requires_grad_()
     weights = torch.randn(batch, n, n, generator=generator)
     run = there_and_back(lambda s: sinkhorn(s, iterations), scores, weights)
-    seconds = fastest({"ours": run}, 0.5)["ours"]
+    seconds = fastest(run, 0.5)
     bound, limit = roofline(batch, n, iterations)
     return Growth(n, batch, 1e3 * seconds, 1e9 * seconds / (batch * n * n * iterations), bound / seconds, limit)
 
@@ -158,7 +154,7 @@ def roofline(batch: int, n: int, iterations: int) -> tuple[float, str]:
 def peak_flops() -> float:
     """Floating-point operations a second, by a matrix product with all threads."""
     a = torch.randn(1024, 1024)
-    return 2 * 1024**3 / fastest({"mm": lambda: a @ a}, 0.2)["mm"]
+    return 2 * 1024**3 / fastest(lambda: a @ a, 0.2)
 
 
 def read_rate(numbers: int) -> float:
@@ -166,5 +162,5 @@ def read_rate(numbers: int) -> float:
     array = np.random.default_rng(0).random(max(numbers, 4096), np.float32)
     half = array.size // 2
     repeats = max(1, 2_000_000 // array.size)
-    took = fastest({"dot": lambda: [array[:half].dot(array[half : 2 * half]) for _ in range(repeats)]}, 0.1)["dot"]
+    took = fastest(lambda: [array[:half].dot(array[half : 2 * half]) for _ in range(repeats)], 0.1)
     return 4 * 2 * half * repeats / took

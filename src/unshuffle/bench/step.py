@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from ..temperature.local import LocalTemperature
 from ..temperature.schedules import Constant
 from .apart import apart
 from .memory import peak_during
-from .timing import fastest
+from .timing import Spread, Took, turns
 from .trained import STEPS, network
 
 SAMPLES, BETA, THRESHOLD, BOOST = 5, 1.0, 0.7, 0.1
@@ -39,39 +39,35 @@ class StepTime:
     ours: float
     plain: float
     ours_global: float
-    rest: float | None = None  # network, loss and optimiser: what no kernel can be faster than
-    entropy: float | None = None
+    rest: float  # network, loss and optimiser: what no kernel can be faster than
+    entropy: float
+    ratio: Spread  # of the plain way to ours
+    overhead: Spread  # what the temperature controller adds to a step
+    lead: Spread  # what an entropy target adds
     ours_peak: float | None = None  # megabytes that the process grows by in a step
     plain_peak: float | None = None
-
-    @property
-    def ratio(self) -> float:
-        return self.plain / self.ours
-
-    @property
-    def overhead(self) -> float:
-        """What the temperature controller adds to a step."""
-        return self.ours / self.ours_global - 1
-
-    @property
-    def lead(self) -> float | None:
-        """What an entropy target adds to a step."""
-        return None if self.entropy is None else self.entropy / self.ours_global - 1
 
 
 def measure(batch: int, n: int, seconds: float = 2.0) -> StepTime:
     items = torch.rand(batch, n, 1)
-    ways = losses()
-    best = fastest({name: training_step(loss, items, n) for name, loss in ways.items()}, seconds)
-    return StepTime(batch, n, *(1e3 * best[name] for name in ways), *(peak(way, batch, n) for way in ("ours", "plain")))
+    took = turns({name: training_step(loss, items, n) for name, loss in losses().items()}, seconds)
+    return StepTime(batch, n, *_figures(took), *(peak(way, batch, n) for way in ("ours", "plain")))
 
 
 def measure_middle(batch: int, n: int, seconds: float = 2.0) -> StepTime:
     """The same for numbers from [10, 11], in the middle of a training instead of at its start."""
     items = 10 + torch.rand(batch, n, 1, generator=torch.Generator().manual_seed(n))
     begin = network(n, 10.0, STEPS["late"]).state_dict()
-    best = fastest({name: training_step(loss, items, n, begin) for name, loss in losses().items()}, seconds)
-    return StepTime(batch, n, *(1e3 * best[name] for name in losses()))
+    took = turns({name: training_step(loss, items, n, begin) for name, loss in losses().items()}, seconds)
+    return StepTime(batch, n, *_figures(took))
+
+
+def _figures(took: Took) -> Iterator[Any]:
+    """As `StepTime` has them, but for memory."""
+    yield from (took.milliseconds(name) for name in took.rounds)
+    yield took.times("plain", "ours")
+    yield took.more("ours", "ours_global")
+    yield took.more("entropy", "ours_global")
 
 
 @dataclass(frozen=True)
@@ -83,10 +79,7 @@ class TourStep:
     ours: float
     loss_and_backward: float
     plain: float
-
-    @property
-    def ratio(self) -> float:
-        return self.plain / self.ours
+    ratio: Spread
 
 
 def measure_tours(batch: int = TOUR_BATCH, n: int = 100, seconds: float = 2.0) -> TourStep:
@@ -108,8 +101,9 @@ def measure_tours(batch: int = TOUR_BATCH, n: int = 100, seconds: float = 2.0) -
     def end_of_ours() -> None:
         loss(soft, cities).mean().backward(retain_graph=True)
 
-    best = fastest({"ours": ours, "end": end_of_ours, "plain": plain}, seconds)
-    return TourStep(batch, n, 1e3 * best["ours"], 1e3 * best["end"], 1e3 * best["plain"])
+    took = turns({"ours": ours, "end": end_of_ours, "plain": plain}, seconds)
+    ours_end_plain = (took.milliseconds(name) for name in took.rounds)
+    return TourStep(batch, n, *ours_end_plain, ratio=took.times("plain", "ours"))
 
 
 def losses() -> dict[str, Callable[[Tensor, Tensor], Tensor]]:

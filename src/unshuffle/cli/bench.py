@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from ..bench.timing import as_row, shown_range
 from ..errors import BadInput, shown
 from ..files import write_together
 from .common import INTERRUPTED, harmless, json_text, png_of
@@ -126,7 +127,7 @@ def _speed(quick: bool, say: Say) -> list[dict[str, Any]]:
     rows = []
     for case in speed.CASES[:2] if quick else speed.CASES:
         say(f"forward + backward, {case}")
-        rows.append(speed.measure(*case, seconds=_seconds(quick)).as_dict())
+        rows.append(as_row(speed.measure(*case, seconds=_seconds(quick))))
     return rows
 
 
@@ -153,8 +154,7 @@ def _step(quick: bool, say: Say) -> list[dict[str, Any]]:
     rows = []
     for case in ((16, 50),) if quick else step.CASES:
         say(f"training step, {case}")
-        found = step.measure(*case, seconds=2 * _seconds(quick))
-        rows.append(asdict(found) | {"ratio": found.ratio, "overhead": found.overhead, "lead": found.lead})
+        rows.append(as_row(step.measure(*case, seconds=2 * _seconds(quick))))
     return rows
 
 
@@ -164,8 +164,7 @@ def _middle(quick: bool, say: Say) -> list[dict[str, Any]]:
     rows = []
     for case in ((16, 50),) if quick else step.CASES:
         say(f"training step in the middle of a training, {case}")
-        found = step.measure_middle(*case, seconds=2 * _seconds(quick))
-        rows.append(asdict(found) | {"ratio": found.ratio, "overhead": found.overhead, "lead": found.lead})
+        rows.append(as_row(step.measure_middle(*case, seconds=2 * _seconds(quick))))
     return rows
 
 
@@ -175,7 +174,7 @@ def _tour(quick: bool, say: Say) -> list[dict[str, Any]]:
     say("training step of the paper's tours")
     seconds = _seconds(quick)
     found = step.measure_tours(2, 20, seconds) if quick else step.measure_tours(seconds=2 * seconds)
-    return [asdict(found) | {"ratio": found.ratio}]
+    return [as_row(found)]
 
 
 def _memory(quick: bool, say: Say) -> list[dict[str, Any]]:
@@ -221,7 +220,7 @@ def _with_roofline(found: Speed) -> dict[str, Any]:
     from ..bench.speed import roofline
 
     bound, limit = roofline(found.batch, found.n, found.iterations)
-    return found.as_dict() | {"share_of_roofline": 1e3 * bound / found.ours, "limited_by": limit}
+    return as_row(found) | {"share_of_roofline": 1e3 * bound / found.ours, "limited_by": limit}
 
 
 def tables(results: dict[str, Any]) -> list[Table]:
@@ -232,7 +231,7 @@ def tables(results: dict[str, Any]) -> list[Table]:
     for r in results["speed"]:
         others = ("-" if r[k] is None else f"{r[k]:.1f}" for k in ("pot", "pygmtools"))
         name = f"{r['batch']}x{r['n']}, {r['iterations']}"
-        speeds.add_row(name, f"{r['ours']:.2f}", f"{r['plain']:.1f}", f"{r['ratio']:.1f}", *others)
+        speeds.add_row(name, f"{r['ours']:.2f}", f"{r['plain']:.1f}", shown_range(r, "ratio"), *others)
     others = _table("Tiny matrices, and scores of a network in training; milliseconds", "batch x n, T", "scores", "spread", "ours",
                     "plain loop", "times faster", "times random", "roofline")  # fmt: skip
     for r in results["scores"]:
@@ -242,8 +241,8 @@ def tables(results: dict[str, Any]) -> list[Table]:
             f"{r['spread']:.0f}",
             f"{r['ours']:.2f}",
             f"{r['plain']:.1f}",
-            f"{r['ratio']:.1f}",
-            "-" if r["easy"] is None else f"{r['ours'] / r['easy']:.2f}",
+            shown_range(r, "ratio"),
+            "-" if r.get("hard") is None else f"{r['hard']:.2f}",
             f"{100 * r['share_of_roofline']:.0f} %",
         )
     steps = _table("A training step (sorting, 5 samples, adaptive), milliseconds", "batch x n", "ours", "plain way", "times faster",
@@ -254,9 +253,8 @@ def tables(results: dict[str, Any]) -> list[Table]:
             f"{r['batch']}x{r['n']}{middle}",
             f"{r['ours']:.1f}",
             f"{r['plain']:.1f}",
-            f"{r['ratio']:.1f}",
-            f"{100 * r['overhead']:.0f} %",
-            "-" if r.get("lead") is None else f"{100 * r['lead']:.0f} %",
+            shown_range(r, "ratio"),
+            *(shown_range(r, name, percent=True) for name in ("overhead", "lead")),
             "-" if r.get("rest") is None else f"{r['rest']:.1f}",
             *("-" if r[k] is None else f"{r[k]:.0f}" for k in ("ours_peak", "plain_peak")),
         )
@@ -264,7 +262,7 @@ def tables(results: dict[str, Any]) -> list[Table]:
                    "of it loss and backward", "plain way", "times faster")  # fmt: skip
     for r in results["tour"]:
         each = (f"{r[k]:.0f}" for k in ("ours", "loss_and_backward", "plain"))
-        tours.add_row(f"{r['batch']}x{r['n']}", *each, f"{r['ratio']:.1f}")
+        tours.add_row(f"{r['batch']}x{r['n']}", *each, shown_range(r, "ratio"))
     peaks = _table("Peak memory beyond input, output and gradient, in matrices per batch entry",
                    "T", "ours", "of it vectors", "plain loop")  # fmt: skip
     for r in results["memory"]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from ..bench.step import BETA, our_loss, training_step
-from ..bench.timing import fastest
+from ..bench.timing import turns
 from ..learn.batches import mixed
 from ..metrics import mask_only_tau, mask_only_tau_sampled
 from ..relaxations.gumbel_sinkhorn import GumbelSinkhorn
@@ -62,8 +62,9 @@ class Overhead(Itself):
             "global": GumbelSinkhorn(Constant(BETA)),
         }
         steps = {name: training_step(our_loss(relax), items, self.n) for name, relax in ways.items()}
-        best = {name: 1e3 * seconds for name, seconds in fastest(steps, self.seconds).items()}
-        return Outcome({"overhead": 100 * (best["adaptive"] / best["global"] - 1), **best})
+        took = turns(steps, self.seconds)
+        each = {name: took.milliseconds(name) for name in ways}
+        return Outcome({"overhead": 100 * took.more("adaptive", "global").middle, **each})
 
 
 def mask_only(scale: Scale, seeds: Sequence[int]) -> list[Planned]:
