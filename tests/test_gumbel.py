@@ -36,7 +36,8 @@ def test_the_kernel_draws_the_same_noise_as_torch(n):
         got = np.empty(n * n, dtype)
         stream = tuple(np.uint32(word) for word in (123456789, 4000000000, 0, 1))
         zeros = np.zeros((1, n * n), dtype)
-        given = logits.Problem(zeros, np.ones(1, dtype), zeros[:0], dtype(1), stream, (n, n, 1))
+        nothing = np.empty((0, n), dtype)
+        given = logits.Problem(zeros, np.ones(1, dtype), zeros[:0], nothing, nothing, dtype(1), stream, (n, n, 1))
         logits.logits(got, given, 1, logits.new_words(n))
         assert np.abs(got - expected.numpy().reshape(-1)).max() < bound
 
@@ -186,6 +187,63 @@ def test_samples_that_are_added_up_give_the_gradient_of_samples_one_by_one(n, be
         P = us.gumbel_sinkhorn(s, b, samples=5, generator=seeded(1))
         found.append(torch.autograd.grad((P * weights).sum(), s)[0])
     torch.testing.assert_close(*found, rtol=1e-9, atol=1e-12)
+
+
+class WrittenDown(us.LocalTemperature):
+    """The same controller, but the kernels know only the original."""
+
+
+@needs_numba
+@pytest.mark.parametrize(("n", "dtype"), [(21, torch.float64), (50, torch.float32), (300, torch.float32)])
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_a_field_that_is_not_written_down_is_the_same(n, dtype, noise):
+    scores = torch.randn(3, n, n, dtype=dtype, generator=seeded(n))
+    scores[1] *= 400  # the scalings of one of them need powers of two
+    beta = torch.tensor([0.7, 1.0, 1.9], dtype=dtype).reshape(3, 1, 1)
+    settings, found = (us.ExcessEntropy(0.1), 0.5), []
+    assert us.LocalTemperature(*settings).of_scores(scores, beta, 10) is not None
+    assert WrittenDown(*settings).of_scores(scores, beta, 10) is None
+    for kind in (us.LocalTemperature, WrittenDown):
+        s = scores.clone().requires_grad_()
+        P = us.gumbel_sinkhorn(s, beta, samples=2, local=kind(*settings), noise=noise, generator=seeded(1))
+        found += [P, torch.autograd.grad(P.square().sum(), s)[0]]
+    close = {"rtol": 1e-5, "atol": 1e-7} if dtype == torch.float32 else {"rtol": 1e-12, "atol": 1e-14}
+    torch.testing.assert_close(found[0], found[2], **close)
+    torch.testing.assert_close(found[1], found[3], **close)
+    plain = us.gumbel_sinkhorn(scores, beta, samples=2, noise=noise, generator=seeded(1))
+    assert (found[0] - plain).abs().max() > 1e-3, "the controller does something"
+
+
+@needs_numba
+def test_second_derivatives_with_a_field_that_is_not_written_down():
+    scores = torch.randn(2, 21, 21, dtype=torch.float64, generator=seeded(1)).requires_grad_()
+    found = []
+    for kind in (us.LocalTemperature, WrittenDown):
+        P = us.gumbel_sinkhorn(scores, 1.5, local=kind(us.ExcessEntropy(0.1), 0.5), generator=seeded(1))
+        (first,) = torch.autograd.grad(P.square().sum(), scores, create_graph=True)
+        found.append(torch.autograd.grad(first.square().sum(), scores)[0])
+    torch.testing.assert_close(*found, rtol=1e-12, atol=1e-14)
+    assert found[0].abs().max() > 0
+
+
+@needs_numba
+def test_where_a_controller_has_to_see_the_soft_permutation_it_does():
+    local, scores = us.LocalTemperature(), torch.randn(2, 30, 30)
+    one = torch.ones(())
+    assert local.of_scores(scores, one, 10) is not None
+    assert local.of_scores(scores[..., :9, :9], one, 10) is None, "small ones go eight at a time"
+    assert local.of_scores(scores, torch.ones(30, 30), 10) is None
+    assert local.of_scores(scores, one.clone().requires_grad_(), 10) is None
+    assert us.LocalTemperature(combine=us.MeanTau()).of_scores(scores, one, 10) is None
+    assert us.LocalTemperature(us.DegreeViolation()).of_scores(scores, one, 10) is None
+    scores[0, 1, 2] = -math.inf
+    assert local.of_scores(scores, one, 10) is None
+    scores[0, 1] = -math.inf
+    with pytest.raises(us.BadInput, match="row 1 of matrix 0"):
+        us.gumbel_sinkhorn(scores, local=local)
+    scores[0, 1] = math.nan
+    with pytest.raises(us.BadInput, match="NaN"):
+        us.gumbel_sinkhorn(scores, local=local)
 
 
 def test_without_noise_it_is_sinkhorn():

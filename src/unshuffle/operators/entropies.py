@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,18 +13,16 @@ from torch import Tensor
 from ..compute.jit import have_numba, njit
 from ..compute.threads import in_chunks
 from ..compute.transforms import in_transform, operator
-from ..shapes import Mask, SoftPermutation
+from ..shapes import Mask, Scores, SoftPermutation
+from ._sinkhorn.engine import by_kernels
+from ._sinkhorn.entropy import entropies_of, new_terms
+from ._sinkhorn.noise import SILENT
 from .assignment import mask_for
-from .permutation import EPS, entropy
+from .permutation import entropy
 from .precision import in_full_precision
 
-if have_numba:
-    from ..compute.vector_math import log_of
-else:
-
-    def log_of(x, minus_one):
-        return np.log(x)
-
+if TYPE_CHECKING or have_numba:
+    from ._sinkhorn import kernel
 
 PerItem = Float[Tensor, "*batch m"]
 PerPosition = Float[Tensor, "*batch n"]
@@ -52,6 +51,22 @@ def row_and_column_entropies(soft: SoftPermutation, allowed: Mask | None = None)
     return _of_allowed(rows, allowed, -1), _of_allowed(columns, allowed, -2)
 
 
+def settled_entropies(scores: Scores, beta: Tensor, iterations: int) -> Float[Tensor, "2 *batch n"] | None:
+    """``row_and_column_entropies(sinkhorn(beta * scores, iterations))``, for which nobody writes that Sinkhorn down; no gradient.
+
+    None where that cannot be done or would not pay: outside of the kernels, for small matrices, where entries are forbidden, and
+    for a beta per entry or one that learns.
+    """
+    n, one_each = scores.shape[-1], beta.numel() == beta.shape[:-2].numel()
+    if not one_each or beta.requires_grad or not by_kernels(scores) or n < 2 or n in kernel.SMALL:
+        return None
+    try:
+        found = kernel.entropies(kernel.problem(scores, beta, SILENT), n, iterations)
+    except kernel.Unusable:
+        return None  # who computes it the other way finds the words
+    return torch.from_numpy(found).reshape(2, *scores.shape[:-1]) * (1 / math.log(n))
+
+
 def _of_allowed(entropies: Tensor, allowed: Mask, dim: int) -> Tensor:
     """By the logarithm of the number of allowed entries, instead of all."""
     count = allowed.sum(dim)
@@ -73,25 +88,8 @@ def _both_entropies(soft: Tensor) -> tuple[Tensor, Tensor]:
     return of_rows, torch.from_numpy(columns).reshape(*soft.shape[:-2], n) * (1 / math.log(m))
 
 
-@njit(fastmath=True)
+@njit
 def _entropies(soft, rows, columns, low, high):
-    m, n = soft.shape[1:]
-    eps, one = soft.dtype.type(EPS), soft.dtype.type(1)
-    # several rows at once: at the end of each the logarithms would be taken one by one
-    some = min(m, max(1, 2048 // n))
-    terms = np.empty(some * n, soft.dtype)
+    terms = new_terms(soft.shape[2], soft.dtype)
     for k in range(low, high):
-        flat = soft[k].reshape(m * n)
-        for first in range(0, m, some):
-            count = min(some, m - first)
-            block = flat[first * n : (first + count) * n]
-            for e in range(block.size):
-                q = max(block[e], eps)
-                terms[e] = -q * log_of(q, q - one)
-            for i in range(count):
-                total = soft.dtype.type(0)
-                for j in range(n):
-                    term = terms[i * n + j]
-                    total += term
-                    columns[k, j] += term
-                rows[k, first + i] = total
+        entropies_of(soft[k], terms, rows[k], columns[k])

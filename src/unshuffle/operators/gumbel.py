@@ -13,6 +13,7 @@ from ..errors import BadInput, function, number, shown, whole
 from ..shapes import Mask, Scores
 from ._sinkhorn.block import WHOLE
 from ._sinkhorn.engine import perturbed_sinkhorn
+from ._sinkhorn.field import FieldOfSums
 from ._sinkhorn.noise import SILENT, Noise, new_key
 from .assignment import masked
 from .partial import Padded, Reject, nobody
@@ -77,7 +78,7 @@ def soft_square(
         whole("samples", samples, 1)
     number("noise", noise, least=0)
     padded = Padded.of(scores, reject, keep)
-    beta = as_beta(beta, scores, padded)
+    base = as_beta(beta, scores, padded)
     scores = masked(scores, allowed)
     if padded is not None:
         scores, allowed = padded.scores(scores, reject), padded.mask(allowed)
@@ -89,21 +90,35 @@ def soft_square(
                 "The degrees of a tour are of items that all have a place; where some are left out (reject, keep, more items or "
                 "more positions), take another signal, such as us.ExcessEntropy()."
             )
-        with torch.no_grad():
-            settled = perturbed_sinkhorn(
-                scores.detach(), _field(beta, padded).detach(), iterations=iterations, block=block
-            )
-        seen = settled if padded is None else padded.with_left_out(settled)
-        beta = as_beta(local(seen, beta, allowed), seen)
+    led = base if local is None else _led(local, scores, base, iterations, allowed, padded)
     soft = perturbed_sinkhorn(
         scores,
-        _field(beta, padded),
+        led if isinstance(led, FieldOfSums) else _field(led, padded),
         samples=samples,
         noise=Noise(float(noise), new_key(generator), *_place(scores, share)) if noise else SILENT,
         iterations=iterations,
         block=block,
     )
     return soft, padded
+
+
+def _led(
+    local: Callable[..., Tensor],
+    scores: Tensor,
+    beta: Tensor,
+    iterations: int,
+    allowed: Mask | None,
+    padded: Padded | None,
+) -> Tensor | FieldOfSums:
+    """What ``local`` makes of beta."""
+    of_scores = getattr(local, "of_scores", None) if padded is None and allowed is None else None
+    if of_scores is not None and (field := of_scores(scores.detach(), beta, iterations)) is not None:
+        return field
+    block = WHOLE if padded is None else padded.border.block
+    with torch.no_grad():
+        settled = perturbed_sinkhorn(scores.detach(), _field(beta, padded).detach(), iterations=iterations, block=block)
+    seen = settled if padded is None else padded.with_left_out(settled)
+    return as_beta(local(seen, beta, allowed), seen)
 
 
 def _field(beta: Tensor, padded: Padded | None) -> Tensor:

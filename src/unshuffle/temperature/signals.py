@@ -37,9 +37,10 @@ class ExcessEntropy:
 
     def __call__(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerPosition]:
         rows, columns = row_and_column_entropies(Q, None if self.log_n else allowed)
-        return self._excess(rows), self._excess(columns)
+        return self.excess(rows), self.excess(columns)
 
-    def _excess(self, H: PerItem) -> PerItem:
+    def excess(self, H: PerItem) -> PerItem:
+        """u of these entropies."""
         return ((H - self.threshold) / (1 - self.threshold)).clamp(0, 1)
 
 

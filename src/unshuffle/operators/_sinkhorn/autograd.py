@@ -13,20 +13,22 @@ from ...errors import BadInput
 from . import bordered, kernel
 from .block import Block, Border
 from .checks import check_feasible, check_finite
+from .field import FieldOfSums
 from .in_torch import Perturb, plain_sinkhorn, second_order
 from .logits import Problem
 from .noise import Noise
 
 
 def solved(
-    given: Problem, scores: Tensor, beta: Tensor | None, samples: int, iterations: int, tolerance: float | None, block: Block
+    given: Problem, scores: Tensor, beta: Tensor | FieldOfSums | None, samples: int, iterations: int, tolerance: float | None,
+    block: Block,
 ) -> tuple[Tensor, kernel.State]:  # fmt: skip
     """What the kernel's forward gives, or one sentence."""
     try:
         draws, state = kernel.forward(given, scores, samples, iterations, tolerance)
     except kernel.Unusable:
         check_finite(scores, "Scores")
-        if beta is not None:
+        if isinstance(beta, Tensor):
             check_finite(beta, "beta")
         check_feasible(scores, scores, block)
         raise BadInput("The scores times beta are too large to compute with; scale them down.") from None
@@ -42,7 +44,7 @@ class KernelSinkhorn(torch.autograd.Function):
     def forward(
         ctx: Any,
         scores: Tensor,
-        beta: Tensor | None,
+        beta: Tensor | FieldOfSums | None,
         asked: tuple[int | None, Noise, int, float | None, Block],
     ) -> Tensor:
         samples, noise, iterations, tolerance, block = asked  # one argument: torch looks at each
@@ -50,13 +52,15 @@ class KernelSinkhorn(torch.autograd.Function):
         draws, ctx.state = solved(given, scores, beta, samples or 1, iterations, tolerance, block)
         soft = draws.squeeze_(0) if samples is None else draws  # in place: a view would cost more
         ctx.given, ctx.noise, ctx.block = given, noise, block
-        ctx.save_for_backward(scores, beta, soft)
+        ctx.field = beta if isinstance(beta, FieldOfSums) else None
+        ctx.save_for_backward(scores, beta if ctx.field is None else None, soft)
         return soft
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         scores, beta, soft = ctx.saved_tensors
         if torch.is_grad_enabled():
+            beta = beta if ctx.field is None else ctx.field.whole()
             found = _differentiable(scores, beta, grads[0], ctx.noise, ctx.state, ctx.block)
         else:
             draws, grad = (x.reshape(-1, *scores.shape) for x in (soft, grads[0]))

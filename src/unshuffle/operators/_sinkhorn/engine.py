@@ -12,6 +12,7 @@ from ...compute.transforms import in_transform, symbolic, transformed_in_graph
 from ..backends import choose, chosen_at_run
 from .block import WHOLE, Block, Border
 from .checks import check_feasible, check_finite
+from .field import FieldOfSums
 from .in_torch import Perturb, TorchSinkhorn, perturbed, plain_sinkhorn
 from .noise import SILENT, Noise
 from .on_gpu import through_gpu_operation
@@ -24,7 +25,7 @@ if TYPE_CHECKING or have_numba:
 
 def perturbed_sinkhorn(
     scores: Tensor,
-    beta: Tensor | None = None,
+    beta: Tensor | FieldOfSums | None = None,
     *,
     samples: int | None = None,
     noise: Noise = SILENT,
@@ -35,6 +36,8 @@ def perturbed_sinkhorn(
     """Sinkhorn(beta * (scores + noise.scale * g)); with ``samples``, that many draws in front of the batch."""
     if scores.numel() == 0:
         return scores.expand(scores.shape if samples is None else (samples, *scores.shape))
+    if isinstance(beta, FieldOfSums):  # made only where it can be used
+        return KernelSinkhorn.apply(scores, beta, (samples, noise, iterations, tolerance, block))  # pyright: ignore[reportReturnType]
     asked = (scores, beta, samples, noise, iterations, tolerance, block)
     if symbolic(scores, beta):
         in_graph = torch.compiler.is_compiling()  # in which nobody may ask for what a tensor wraps
@@ -52,6 +55,11 @@ def perturbed_sinkhorn(
     if backend == "triton" and tolerance is None:  # to stop by a tolerance, the host has to look
         return _through_triton(scores, beta, samples, noise, iterations, block)
     return _through_torch_checked(*asked)
+
+
+def by_kernels(scores: Tensor) -> bool:
+    """Whether the kernels of numba take them as they are."""
+    return not symbolic(scores) and choose(scores.device, scores.dtype, scores.shape[-1])[0] == "numba"
 
 
 def bordered_sinkhorn(

@@ -13,12 +13,13 @@ from ...compute.memory import empty_array
 from ...compute.threads import in_chunks
 from . import bordered, bordered_packed, one_by_one, packed
 from .block import WHOLE, Block
+from .field import FieldOfSums
 from .lanes import WIDTH
 from .logits import Gradients, Problem
 from .noise import Noise
 from .scaling import EASY, MOVED, PACKED, State
 
-__all__ = ["EASY", "MOVED", "PACKED", "State", "Unusable", "backward", "forward", "is_field", "problem"]
+__all__ = ["EASY", "MOVED", "PACKED", "State", "Unusable", "backward", "entropies", "forward", "is_field", "problem"]
 
 # The smallest product of a row's and a column's sum, the largest sum, and the largest ratio of scalings u v of any iteration and the
 # last: then nothing that float drops can matter, neither in the sums nor in P times ratios in the backward pass, because
@@ -41,27 +42,52 @@ def forward(
     """P (samples, *scores.shape) of these scores, which ``given`` is the problem of, and the state."""
     n, batch = scores.shape[-1], len(given.scores)
     M, dtype = samples * batch, given.scores.dtype
-    P = empty_array((M, n, n), scores.dtype)
-    state = State(
-        u=empty_array((M, iterations, n), scores.dtype),
-        v=empty_array((M, iterations + 1, n), scores.dtype),
-        rows=np.empty((M, iterations, n), np.int32),
-        columns=np.empty((M, iterations + 1, n), np.int32),
-        used=np.zeros(M, np.int64),
-        kind=np.zeros(M, np.int8),
-        first=np.empty((M, n), dtype),
-        forbidden=np.zeros(1, np.bool_),
-    )
+    P, state = _room(M, n, iterations, dtype)
     stop = dtype.type(-1 if tolerance is None else tolerance)
     limits, work = LIMITS[scores.dtype], P.size * (10.0 + 2 * iterations)
     groups = samples * (batch // WIDTH) if n in SMALL and tolerance is None else 0
     if groups:
         in_chunks(lambda low, high: packed.forward_packed(given, P, state, limits, low, high), groups, work / 4)
     if np.count_nonzero(state.kind) < M:
-        in_chunks(lambda low, high: one_by_one.forward(given, stop, P, state, limits, low, high), M, work)
+        rest = given, stop, samples, P, state, limits, _none(n, dtype.type)[None]
+        in_chunks(lambda low, high: one_by_one.forward(*rest, low, high), M, work)
         if np.count_nonzero(state.kind) < M:
             raise Unusable
     return torch.from_numpy(P.reshape(samples, *scores.shape)), state
+
+
+def _room(count: int, n: int, iterations: int, dtype: np.dtype) -> tuple[np.ndarray, State]:
+    """For the soft permutations of so many matrices, and their state."""
+    real = TORCH[dtype]
+    state = State(
+        u=empty_array((count, iterations, n), real),
+        v=empty_array((count, iterations + 1, n), real),
+        rows=np.empty((count, iterations, n), np.int32),
+        columns=np.empty((count, iterations + 1, n), np.int32),
+        used=np.zeros(count, np.int64),
+        kind=np.zeros(count, np.int8),
+        first=np.empty((count, n), dtype),
+        forbidden=np.zeros(1, np.bool_),
+    )
+    return empty_array((count, n, n), real), state
+
+
+def entropies(given: Problem, n: int, iterations: int) -> np.ndarray:
+    """Those of the rows and columns of P (2, batch, n), in nats; P itself is written down for one matrix at a time, in cache.
+
+    Forbidden entries are `Unusable` too: whether an order fits them is seen in all of P.
+    """
+    batch, dtype = len(given.scores), given.scores.dtype
+    found = np.zeros((2, batch, n), dtype)
+
+    def some(low: int, high: int) -> None:
+        P, state = _room(1, n, iterations, dtype)
+        one_by_one.forward(given, dtype.type(-1), 1, P, state, LIMITS[TORCH[dtype]], found, low, high)
+        if state.forbidden[0]:
+            raise Unusable
+
+    in_chunks(some, batch, given.scores.size * (14.0 + 2 * iterations))
+    return found
 
 
 def backward(
@@ -152,7 +178,7 @@ def is_field(beta: Tensor | None) -> bool:
     return beta is not None and beta.shape[-2:].numel() > 1
 
 
-def problem(scores: Tensor, beta: Tensor | None, noise: Noise, block: Block = WHOLE) -> Problem:
+def problem(scores: Tensor, beta: Tensor | FieldOfSums | None, noise: Noise, block: Block = WHOLE) -> Problem:
     """What the kernels read; the arrays share memory with the tensors where they can.
 
     ``beta`` is a number, one per matrix (*batch, 1, 1), or a field (*batch, n, n).
@@ -160,8 +186,11 @@ def problem(scores: Tensor, beta: Tensor | None, noise: Noise, block: Block = WH
     batch, n = scores.shape[:-2], scores.shape[-1]
     real = np.float32 if scores.dtype == torch.float32 else np.float64
     count = batch.numel()
-    each = _ones(count, real)
-    field = np.empty((0, n * n), real)
+    each, rows, columns = _ones(count, real), _none(n, real), _none(n, real)
+    field = _none(n * n, real)
+    if isinstance(beta, FieldOfSums):
+        rows, columns = (part.contiguous().numpy().reshape(-1, n) for part in (beta.rows, beta.columns))
+        beta = beta.base
     if beta is not None and is_field(beta):
         own = beta if beta.shape[:-2].numel() == 1 else beta.expand(scores.shape)
         field = _flat(own.expand(*own.shape[:-2], n, n), n)
@@ -170,7 +199,12 @@ def problem(scores: Tensor, beta: Tensor | None, noise: Noise, block: Block = WH
         each = own.expand(batch).contiguous().numpy().reshape(-1)
     stream = _words(*noise.key, noise.first, noise.total or count)
     real_part = (block.items or n, block.positions or n, block.alike)
-    return Problem(_flat(scores, n), each, field, real(noise.scale), stream, real_part)
+    return Problem(_flat(scores, n), each, field, rows, columns, real(noise.scale), stream, real_part)
+
+
+@functools.lru_cache(16)
+def _none(width: int, real: type[np.floating]) -> np.ndarray:
+    return np.empty((0, width), real)
 
 
 @functools.lru_cache(16)  # where there is no noise and no temperature, most calls ask for the same

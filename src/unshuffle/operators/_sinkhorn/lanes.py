@@ -485,3 +485,27 @@ def scale_row(typing, K, row, factor, v, n):
         return context.get_dummy_value()
 
     return types.void(K, row, factor, v, n), generate
+
+
+@intrinsic
+def times_sums(typing, X, first, scores, noise, row, columns, factor, n):
+    """x = (scores + noise x) ((row + columns) factor) for the n numbers x of X from the first on; without scores x *= the rest."""
+
+    def generate(context, builder, signature, arguments):
+        emit = Emit(context, builder, X.dtype)
+        target, other = builder.gep(emit.data(X, arguments[0]), [arguments[1]]), emit.data(columns, arguments[5])
+        given = (
+            None if isinstance(scores, types.NoneType) else builder.gep(emit.data(scores, arguments[2]), [arguments[1]])
+        )
+
+        def change(j, kind, x):
+            if given is not None:
+                x = emit.multiply_add(emit.splat(arguments[3], kind), x, emit.load(given, j, kind))
+            # without flags: to the last bit what the field would be as a matrix
+            total = builder.fadd(emit.splat(arguments[4], kind), emit.load(other, j, kind))
+            return builder.fmul(builder.fmul(total, emit.splat(arguments[6], kind)), x)
+
+        emit.in_place(target, arguments[7], change)
+        return context.get_dummy_value()
+
+    return types.void(X, first, scores, noise, row, columns, factor, n), generate

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...compute.jit import njit
 from ...compute.vector_math import gumbel_of
+from .lanes import times_sums
 from .noise import M0, M1, ROUNDS, W0, W1, rows_at_once
 
 _M0, _M1 = np.uint64(M0), np.uint64(M1)
@@ -25,6 +26,8 @@ class Problem(NamedTuple):
     scores: np.ndarray  # (batch, n * n)
     beta: np.ndarray  # (batch,)
     field: np.ndarray  # (0, 1 or batch, n * n): a beta for every entry
+    rows: np.ndarray  # (0 or batch, n), and columns: beta (rows_i + columns_j) for every entry, see `field.FieldOfSums`
+    columns: np.ndarray
     noise: np.generic
     stream: tuple[np.generic, ...]  # two words of the key, the first number and the total, see `noise.Noise`
     block: tuple[int, ...]  # items, positions, alike, see `block.Block`
@@ -106,9 +109,22 @@ def field_of(given, b):
 
 
 @njit
+def _by_sums(x, low, high, scores, noise, given, b):
+    """x = (scores + noise x) times the field of batch entry b, given by sums, for the rows that are x[low:high]; without scores x times it."""
+    rows, columns, beta, n = given.rows[b], given.columns[b], given.beta[b], given.rows.shape[1]
+    for first in range(low, high, n):
+        times_sums(x, first, scores, noise, rows[first // n], columns, beta, n)
+
+
+@njit
 def _noisy(x, given, m, beta, field, words):
     """x = beta * (scores + noise * g) for matrix m, flat, group of rows by group of rows."""
-    scores = given.scores[m % given.scores.shape[0]]
+    b, sums = m % given.scores.shape[0], given.rows.shape[0] > 0
+    scores = given.scores[b]
+    if given.noise == 0 and sums:
+        _scale_without_noise(x, scores, x.dtype.type(1), field)
+        _by_sums(x, 0, x.size, None, given.noise, given, b)
+        return
     if given.noise == 0:
         _scale_without_noise(x, scores, beta, field)
         return
@@ -123,7 +139,10 @@ def _noisy(x, given, m, beta, field, words):
     for group in range((x.size + width - 1) // width):
         low, high = group * width, min(x.size, (group + 1) * width)
         _gumbel(words, x[low:high], group, number, given.stream[0], given.stream[1])
-        _scale(x[low:high], scores[low:high], beta, field[low:high], given.noise)
+        if sums:
+            _by_sums(x, low, high, scores, given.noise, given, b)
+        else:
+            _scale(x[low:high], scores[low:high], beta, field[low:high], given.noise)
 
 
 @njit
@@ -152,7 +171,23 @@ def logits(x, given, m, words):
 @njit
 def as_given(given, b):
     """Whether L is the scores of batch entry b themselves, but for the noise."""
-    return given.field.shape[0] == 0 and given.beta[b] == 1
+    return given.field.shape[0] + given.rows.shape[0] == 0 and given.beta[b] == 1
+
+
+@njit(fastmath=True)
+def tempered(D, given, b):
+    """D *= beta of batch entry b, flat: from the gradient by L to that by the scores."""
+    if as_given(given, b):
+        return
+    field, beta = field_of(given, b), given.beta[b]
+    if given.rows.shape[0]:
+        _by_sums(D, 0, D.size, None, beta, given, b)
+    elif field.size:
+        for j in range(D.size):
+            D[j] *= field[j]
+    else:
+        for j in range(D.size):
+            D[j] *= beta
 
 
 @njit(fastmath=True)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from ...compute.jit import njit
+from .entropy import entropies_of, new_terms
 from .lines import new_square_lines
-from .logits import as_given, logits, new_words, spend
+from .logits import logits, new_words, spend, tempered
 from .moving import backward_moving, forward_moving, new_powers, strengthened
 from .scaling import (
     EASY,
     MOVED,
     PACKED,
+    UNUSABLE,
     exp_rows,
     fill,
     gradient,
@@ -50,38 +52,45 @@ def _strengthen(best, row, top):
 
 
 @njit
-def forward(given, tolerance, soft, state, limits, low, high):
-    """Jobs low..high-1, each one of the matrices ``soft`` (samples * batch, n, n), except those that are done already."""
+def forward(given, tolerance, samples, soft, state, limits, entropies, low, high):
+    """Jobs low..high-1, each one of samples * batch matrices, except those that are done already.
+
+    ``soft`` and ``state`` have room for all of them. Or for one, which is forgotten over the next, if ``entropies`` (2, batch, n) are wanted.
+    """
     batch, n, T = given.scores.shape[0], soft.shape[1], state.u.shape[1]
-    samples, alike = soft.shape[0] // batch, soft.dtype.type(given.block[2])
+    kept, alike = entropies.shape[1] == 0, soft.dtype.type(given.block[2])
     # one allocation each: two views of one are taken to overlap, and the loops over them stay scalar
     totals, sums = np.empty(n + 16, soft.dtype), np.empty(n + 16, soft.dtype)
     lines = new_square_lines(n, soft)
     L = np.empty((0, n), soft.dtype)  # made when it is needed
+    terms = new_terms(n, soft.dtype) if not kept else totals
     words, powers = new_words(n), new_powers(n)
     for job in range(low, high):
-        m = (
-            job % samples * batch + job // samples
-        )  # the samples one after the other, while scores and field are in cache
-        if state.kind[m]:
+        # the samples one after the other, while scores and field are in cache
+        sample, b = job % samples, job // samples
+        m = sample * batch + b
+        at = m if kept else 0
+        if kept and state.kind[m]:
             continue
-        K = soft[m]
+        K = soft[at]
         logits(K.reshape(n * n), given, m, words)
         if row_maxima(K, totals) == -np.inf:
             state.forbidden[0] = True
-        start_at(state.v[m, T], alike)
+        start_at(state.v[at, T], alike)
         if _weak(K, totals, sums[:n]):
-            strengthened(K, totals, sums[:n], state.v[m, T], powers)
+            strengthened(K, totals, sums[:n], state.v[at, T], powers)
         else:
             exp_rows(K, totals)
-        state.used[m] = iterate(K, lines, state.u[m], state.v[m], alike, totals, sums, tolerance, limits)
-        if state.used[m]:
-            state.kind[m] = EASY
-            continue
-        if L.shape[0] == 0:
-            L = np.empty((n, n), soft.dtype)
-        logits(L.reshape(n * n), given, m, words)
-        state.kind[m] = forward_moving(L, K, lines, state, m, alike, totals, sums, tolerance, limits)
+        state.used[at] = iterate(K, lines, state.u[at], state.v[at], alike, totals, sums, tolerance, limits)
+        state.kind[at] = EASY
+        if state.used[at] == 0:
+            if L.shape[0] == 0:
+                L = np.empty((n, n), soft.dtype)
+            logits(L.reshape(n * n), given, m, words)
+            state.kind[at] = forward_moving(L, K, lines, state, at, alike, totals, sums, tolerance, limits)
+        if not kept:
+            state.forbidden[0] = state.forbidden[0] or state.kind[at] == UNUSABLE
+            entropies_of(K, terms, entropies[0, b], entropies[1, b])
 
 
 @njit
@@ -96,7 +105,7 @@ def backward(given, soft, grad, state, outs, samples, limits, low, high):
     words = new_words(n)
     for job in range(low, high):
         share, b = job // batch, job % batch
-        at_once = not wanted and not outs.filled[share, b] and as_given(given, b)
+        at_once = not wanted and not outs.filled[share, b]
         if not at_once and D.shape[0] == 0:
             D = np.empty((n, n), soft.dtype)
         target, begun = outs.scores[share, b].reshape(n, n) if at_once else D, False
@@ -119,6 +128,7 @@ def backward(given, soft, grad, state, outs, samples, limits, low, high):
             if wanted:
                 spend(D.reshape(n * n), given, m, share, outs, words, x)
         if begun and at_once:
+            tempered(outs.scores[share, b], given, b)
             outs.filled[share, b] = True
         elif begun and not wanted:
             spend(D.reshape(n * n), given, b, share, outs, words, x)
