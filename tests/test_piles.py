@@ -21,6 +21,7 @@ from unshuffle.solve.grid.exchange import contacts, exchanged, seam_totals
 from unshuffle.solve.grid.pieces import Pieces, Whole, usual_price
 from unshuffle.solve.grid.shape import Outline, _exactly, _opened
 from unshuffle.structure.layouts import Grid
+from unshuffle.tasks import piles
 from unshuffle.tasks.jigsaw import as_float, cut, join
 from unshuffle.tasks.piles import _held_together, reassemble_pile
 
@@ -161,15 +162,15 @@ def test_a_rectangle_is_made_longer_where_it_has_no_border() -> None:
     assert Outline(board_of(filled), filled).holding(24 * 21) == Grid(21, 24)
 
 
-def test_pictures_that_grew_together_are_told_apart_by_dear_seams() -> None:
-    """Two pictures of 3x3 tiles side by side, of one of which a tile is missing."""
+@pytest.mark.parametrize(("between", "large"), [([0.9, 0.2, 0.9], 1000), ([0.2, 0.2, 0.9], 17)])
+def test_pictures_that_grew_together_are_told_apart_by_dear_seams(between, large, monkeypatch) -> None:
+    """Some of the seams between them look well by chance, on large boards even two that close a loop. Two pictures of 3x3 tiles side by side, of one of which a tile is missing."""
     grid = Grid(3, 6)
     order = torch.arange(18).reshape(3, 6)
     right, below = torch.full((18, 18), 0.1), torch.full((18, 18), 0.1)
-    right[order[:, 2], order[:, 3]] = torch.tensor(
-        [0.9, 0.2, 0.9]
-    )  # one of the seams between them looks well by chance
+    right[order[:, 2], order[:, 3]] = torch.tensor(between)
     order[1, 1] = -1
+    monkeypatch.setattr(piles, "LARGE", large)
     parts = _held_together(order.numpy(), Pieces(Whole((right, below)), grid), price=0.5)
     assert [sorted(part.tolist()) for part in parts] == [[3, 4, 5, 9, 10, 11, 15, 16, 17], [0, 1, 2, 6, 8, 12, 13, 14]]
     assert len(_held_together(order.numpy(), Pieces(Whole((right, below)), grid), price=1.0)) == 1

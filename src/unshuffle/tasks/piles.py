@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from scipy.ndimage import label
+from scipy.ndimage import binary_opening, label
 from torch import Tensor
 
 from ..errors import BadInput
 from ..solve.grid.listed import in_lists
 from ..solve.grid.pieces import Costs, Pieces, Whole
+from ..solve.grid.reassembly import LARGE
 from ..solve.grid.shape import find_shape
 from ..solve.kinds import of_pieces, solved
 from ..solve.solution import Solution
@@ -173,7 +174,8 @@ def _others(board: np.ndarray, pieces: Pieces, price: float | None) -> list[Int[
 
 def _held_together(board: np.ndarray, pieces: Pieces, price: float | None) -> list[Int[Tensor, "part"]]:
     """The tiles of the parts of a layout (height x width: a piece or -1), the largest first: joined, loop of four by loop of four, by seams that
-    cost no more than the price. One tile of a loop may be missing."""
+    cost no more than the price. One tile of a loop may be missing. Between two large pictures a single loop
+    closes by chance, so on large boards four of them, side by side and below each other, are the least that counts."""
     there, piece = board >= 0, np.maximum(board, 0)
 
     def dear(relation: int, a: np.ndarray, b: np.ndarray, both: np.ndarray) -> np.ndarray:
@@ -183,7 +185,9 @@ def _held_together(board: np.ndarray, pieces: Pieces, price: float | None) -> li
     under = dear(1, piece[:-1], piece[1:], there[:-1] & there[1:])
     filled = there.astype(int)
     three = filled[:-1, :-1] + filled[1:, :-1] + filled[:-1, 1:] + filled[1:, 1:] >= 3
-    parts = np.asarray(label(three & ~(beside[:-1] | beside[1:] | under[:, :-1] | under[:, 1:]))[0])  # pyright: ignore
+    loops = three & ~(beside[:-1] | beside[1:] | under[:, :-1] | under[:, 1:])
+    wide = 2 if there.sum() >= LARGE else 1
+    parts = np.asarray(label(binary_opening(loops, np.ones((wide, wide))))[0])  # pyright: ignore
     tiles = []
     for k in range(1, parts.max(initial=0) + 1):
         loops = np.pad(parts == k, 1)
