@@ -5,7 +5,8 @@
 ``FOLDER/matching/snare_500.npz`` holds 500 cells measured twice (rna, atac) whose pairing is used for scoring only. FOSCTTM (the
 share of cells nearer than the true match, 0 is best) and label transfer (5 nearest neighbours) are of the barycentric projection of
 rna onto atac by ``soft``, atac scaled to length 1 per cell ("scaled") or as it is ("raw"). Points need no data: 60 points of the
-unit square, turned and jittered by a tenth of the mean nearest distance, 30 % removed and 30 % foreign on each side, 20 seeds.
+unit square, turned and jittered by a tenth of the mean nearest distance, 30 % removed and 30 % foreign on each side, 20 seeds. "Held" is how
+often 90 % sets (`Match.sets`) hold the true partner, or that there is none; "exactly", with the last of each left out by chance.
 """
 
 from __future__ import annotations
@@ -47,6 +48,15 @@ def alignment(soft: torch.Tensor, onto: np.ndarray, labels: np.ndarray) -> dict[
     return result
 
 
+def held(found: us.Match, partner: np.ndarray) -> dict[str, float]:
+    """Whether 90 % sets hold the true partner of each item of A (as many as B has: none), and how large they are."""
+    told = {}
+    for name, generator in (("partner held", None), ("partner held exactly", torch.Generator().manual_seed(0))):
+        some = found.sets(0.9, generator)
+        told[name] = round(float(np.mean([p in s.tolist() for p, s in zip(partner, some, strict=True)])), 3)
+    return told | {"partners": round(float(np.mean([len(s) for s in found.sets(0.9)])), 2)}
+
+
 def points(seed: int, n: int = 60, share: float = 0.3, jitter: float = 0.1) -> tuple[np.ndarray, ...]:
     """Two sets and the identity of every point in them; strangers have negative ones."""
     rng = np.random.default_rng(seed)
@@ -71,10 +81,12 @@ def snare(data: Path) -> dict[str, Any]:
     table: dict[str, Any] = {}
     found = us.match(rna, atac)
     table["features"] = {**alignment(found.soft, atac, kind), "seconds": round(found.seconds, 1)}
+    table["features"] |= held(found, np.arange(len(rna)))
     show("cells, features", table["features"])
     for k in (30, 60, 110):
         found = us.match(geodesics(rna, k), geodesics(atac, k), distances=True)
         table[f"hops k={k}"] = {**alignment(found.soft, atac, kind), "seconds": round(found.seconds, 1)}
+        table[f"hops k={k}"] |= held(found, np.arange(len(rna)))
         show(f"cells, hops, k = {k}", table[f"hops k={k}"])
     for side in ("atac", "rna"):
         for missing in np.unique(kind):
@@ -91,13 +103,15 @@ def snare(data: Path) -> dict[str, Any]:
 
 
 def moved(seeds: int) -> dict[str, Any]:
-    rows, sure = [], []
+    rows, sure, sets = [], [], []
     for seed in range(seeds):
         A, a, B, b = points(seed)
         found = us.match(A, B)
         right = a[found.pairs[:, 0]] == b[found.pairs[:, 1]]
         common = len(set(a.tolist()) & set(b.tolist()))
         rows.append([2 * right.sum() / (len(right) + common), right.mean(), right.sum() / common, found.seconds])
+        where = {name: k for k, name in enumerate(b.tolist())}
+        sets.append(held(found, np.array([where.get(name, len(b)) for name in a.tolist()])))
         sure += list(zip(found.confidence.tolist(), right.tolist(), strict=True))
         print(f"points, seed {seed:2d}: F1 {rows[-1][0]:.3f}", flush=True)
     values = np.array(sure)
@@ -107,6 +121,7 @@ def moved(seeds: int) -> dict[str, Any]:
     return {
         **means,
         "seeds": seeds,
+        **{key: round(float(np.mean([row[key] for row in sets])), 3) for key in sets[0]},
         "F1 of each": [round(float(r[0]), 3) for r in rows],
         "fifths by confidence": fifths,
     }

@@ -5,7 +5,8 @@
 Curves, tours and tables are made here, of other seeds than those that temperatures were chosen on (9000 and up). FOLDER/faces: portraits 200 to
 205 with noise, cut into 49 tiles (chosen on 120 to 129); FOLDER/hic: chromosomes II, IV, VI with noise added to the logarithms (chosen
 on I, III, V); FOLDER/shredded: the last five pages, their black painted over as in path_confidence.py. The truth of a tour is the
-best known one. Standard errors are over problems. Where the order found is nearly always right, one place an item holds the truth more often than 90 %.
+best known one. Standard errors are over problems. Sets of whole places hold the truth more often than 90 %, most of all where one place is
+nearly sure; "exactly" is what they hold if the last place of each is left out as often as makes it 90 % by their own account.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ from unshuffle.tasks.seriation import dissimilarity, seriate
 from unshuffle.tasks.strips import reassemble_page
 
 LEVEL = 0.9
-Case = tuple[str, Sets, np.ndarray, np.ndarray, float]
-"""Name, sets, true place of each item, pairs of true neighbours, and the share of items that the order itself has in place (of tours:
-the share of links)."""
+Case = tuple[str, Callable[..., Sets], np.ndarray, np.ndarray, float]
+"""Name, sets at a level, true place of each item, pairs of true neighbours, and the share of items that the order itself has in place
+(of tours: the share of links)."""
 
 
 SURE: list[tuple[np.ndarray, np.ndarray]] = []
@@ -50,12 +51,13 @@ def as_read(place: np.ndarray, order: np.ndarray) -> np.ndarray:
     return place if same else len(place) - 1 - place
 
 
-def in_line(name: str, sets: Sets, place: np.ndarray, order: np.ndarray, sure: np.ndarray | None = None) -> Case:
-    place = as_read(place, order)
+def either_way(name: str, sets: Callable[..., Sets], place: np.ndarray, order: np.ndarray) -> Case:
+    """Of an order whose first end nothing tells."""
+    return in_line(name, sets, as_read(place, order), order)
+
+
+def in_line(name: str, sets: Callable[..., Sets], place: np.ndarray, order: np.ndarray) -> Case:
     item = np.argsort(place)
-    if sure is not None:
-        true = np.abs(np.diff(place[order])) == 1
-        SURE.append((sure[order], np.r_[True, true] & np.r_[true, True]))
     return name, sets, place, np.stack((item[:-1], item[1:])), float((place[order] == np.arange(len(order))).mean())
 
 
@@ -66,7 +68,7 @@ def paths(_: Path | None) -> Iterator[Case]:
                 mixed = np.random.default_rng(seed).permutation(100)
                 cost = torch.from_numpy(curve(kind, 100, noise, seed)[np.ix_(mixed, mixed)].copy())
                 found = us.solve(us.Path(100), cost=cost)
-                yield in_line(f"noise {noise}", found.sets(LEVEL), mixed, found.order.numpy())
+                yield either_way(f"noise {noise}", found.sets, mixed, found.order.numpy())
 
 
 def tours(_: Path | None) -> Iterator[Case]:
@@ -80,7 +82,7 @@ def tours(_: Path | None) -> Iterator[Case]:
             order = found.order.numpy()
             ahead = set(zip(order, np.roll(order, -1), strict=True))
             right = np.mean([(a, b) in ahead or (b, a) in ahead for a, b in true.T])
-            yield f"n = {n}", found.sets(LEVEL), np.empty(0), true, float(right)
+            yield f"n = {n}", found.sets, np.empty(0), true, float(right)
 
 
 def grids(data: Path | None) -> Iterator[Case]:
@@ -95,7 +97,7 @@ def grids(data: Path | None) -> Iterator[Case]:
             found = reassemble(as_float(cut(noisy, grid)[0][mixed]), grid)
             true = np.argsort(mixed)[torch.cat(grid.relations()).numpy().T]
             right = float((mixed[found.order.numpy()] == np.arange(grid.n)).mean())
-            yield f"noise {noise}", found.sets(LEVEL), mixed, true, right
+            yield f"noise {noise}", found.sets, mixed, true, right
 
 
 def contacts(data: Path | None) -> Iterator[Case]:
@@ -106,19 +108,19 @@ def contacts(data: Path | None) -> Iterator[Case]:
             counts = known[f"chr{name}"].astype(float)
             for noise in (0.3, 0.6, 1.0):
                 mixed, found = scaffold_noisy(counts, noise)
-                yield in_line(f"noise {noise}", found.sets(LEVEL), mixed, found.groups[0])
+                yield either_way(f"noise {noise}", found.sets, mixed, found.groups[0])
 
 
 def strips(data: Path | None) -> Iterator[Case]:
     for number, page in enumerate([] if data is None else pages(data)):
         mixed = np.random.default_rng(number).permutation(len(page))
         found = reassemble_page([page[k] for k in mixed]).solution
-        yield in_line("painted over", found.sets(LEVEL), mixed, found.order.numpy())
+        yield in_line("painted over", found.sets, mixed, found.order.numpy())
 
 
 def tables(_: Path | None) -> Iterator[Case]:
     """Counts of finds that come and go along a hidden order, most of them 0: by 2-SUM."""
-    for seed in range(8300, 8340):
+    for seed in range(8300, 8400):  # of 40 the calibration error is 0.03 to 0.07 by chance
         rng = np.random.default_rng(seed)
         n, finds = int(rng.integers(20, 50)), int(rng.integers(15, 40))
         centre, width, total = rng.uniform(-0.1, 1.1, finds), rng.uniform(0.05, 0.15, finds), rng.choice([3, 10, 40])
@@ -129,7 +131,9 @@ def tables(_: Path | None) -> Iterator[Case]:
         table = Table(names[: len(mixed)], names[: counts.shape[1]], counts[mixed].astype(float))
         found = seriate(dissimilarity(table, Kind.counts), Criterion.two_sum)
         name = f"{total} at most"
-        yield in_line(name, found.solution.sets(LEVEL), mixed, found.order, found.solution.confidence.numpy())
+        true = np.abs(np.diff(mixed[found.order])) == 1
+        SURE.append((found.solution.confidence.numpy()[found.order], np.r_[True, true] & np.r_[true, True]))
+        yield either_way(name, found.solution.sets, mixed, found.order)
 
 
 KINDS: dict[str, Callable[[Path | None], Iterator[Case]]] = {
@@ -143,15 +147,19 @@ KINDS: dict[str, Callable[[Path | None], Iterator[Case]]] = {
 
 
 def judged(case: Case) -> dict[str, float]:
-    _, sets, place, pairs, right = case
+    _, sets_at, place, pairs, right = case
     told = {"right": right}
-    if sets.places:
-        told["place held"] = float(np.mean([place[k] in some.tolist() for k, some in enumerate(sets.places)]))
-        told["places"] = float(np.mean([len(some) for some in sets.places]))
-    if sets.partners:
-        both = np.concatenate((pairs.T, pairs[::-1].T)).tolist()
-        told["neighbour held"] = float(np.mean([b in sets.partners[a].tolist() for a, b in both]))
-        told["partners"] = float(np.mean([len(some) for some in sets.partners]))
+    both = np.concatenate((pairs.T, pairs[::-1].T)).tolist()
+    sets, exact = sets_at(LEVEL), sets_at(LEVEL, torch.Generator().manual_seed(0))
+    for name, some, fewer, true in (
+        ("place", sets.places, exact.places, enumerate(place.tolist())),
+        ("partner", sets.partners, exact.partners, both),
+    ):
+        if some:
+            true = list(true)
+            told[f"{name} held"] = float(np.mean([b in some[a].tolist() for a, b in true]))
+            told[f"{name} held exactly"] = float(np.mean([b in fewer[a].tolist() for a, b in true]))
+            told[f"{name}s"] = float(np.mean([len(each) for each in some]))
     return told
 
 
@@ -173,7 +181,7 @@ def main() -> None:
             name: {key: round(float(np.mean([row[key] for row in some])), 3) for key in some[0]}
             for name, some in rows.items()
         }
-        held = [key for key in rows["all"][0] if key.endswith("held")]  # problems differ more than items do
+        held = [key for key in rows["all"][0] if "held" in key]  # problems differ more than items do
         result[kind]["all"] |= {
             f"{key}, standard error": round(
                 float(np.std([row[key] for row in rows["all"]]) / len(rows["all"]) ** 0.5), 3

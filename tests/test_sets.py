@@ -69,6 +69,17 @@ def test_sets_are_the_fewest_that_make_up_the_level():
     assert [s.tolist() for s in likeliest(shares, 0.95)] == [[0, 1, 2], [], [1, 0]]
 
 
+def test_sets_that_leave_the_last_out_by_chance_make_up_just_the_level():
+    row, generator = [0.5, 0.3, 0.2], torch.Generator().manual_seed(0)
+    shares = csr_array(np.array([row] * 20_000 + [[1.0, 0.0, 0.0]] * 20_000))
+    sets = likeliest(shares, 0.6, generator)
+    assert {tuple(s.tolist()) for s in sets} == {(0,), (0, 1), ()}
+    held = [sum(row[k] for k in some.tolist()) for some in sets[:20_000]]
+    assert abs(np.mean(held) - 0.6) < 0.005
+    assert abs(np.mean([len(some) for some in sets[20_000:]]) - 0.6) < 0.015
+    assert min(map(len, sets[:20_000])) == 1
+
+
 def test_sets_of_noisy_curves_hold_the_truth_about_as_often_as_they_say():
     places, partners, singles = [], [], []
     for seed in range(6):
@@ -111,6 +122,9 @@ def test_every_solution_has_sets():
         for some in (sets.places, sets.partners):
             assert not some or len(some) == n
         assert "90%" in repr(sets)
+        fewer = found.sets(0.9, torch.Generator().manual_seed(0))
+        for some, less in ((sets.places, fewer.places), (sets.partners, fewer.partners)):
+            assert all(len(a) - len(b) in (0, 1) for a, b in zip(some, less, strict=True)), name
     with pytest.raises(BadInput, match="level"):
         found.sets(1.0)
 

@@ -3,6 +3,7 @@
 Where examples with known answers exist, `metrics.conformal_threshold` makes such sets of any soft permutation. Here there are none: what
 is asked is how often an item is elsewhere in orders that are nearly as good (`Shares`). How good is nearly was chosen for each
 layout on made problems so that sets at a level of 90 % hold the truth in 90 % of the cases; benchmarks/solve_sets.py reports others.
+Whole places hold more than the level where the likeliest one does by itself; `likeliest` can leave the last out by chance.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ class Sets:
     """An empty list where positions have no neighbours: of a `Graph`, of a loss."""
 
     @classmethod
-    def of(cls, shares: Shares, level: float) -> Sets:
-        places, partners = ([] if s is None else likeliest(s, level) for s in shares)
+    def of(cls, shares: Shares, level: float, generator: torch.Generator | None = None) -> Sets:
+        places, partners = ([] if s is None else likeliest(s, level, generator) for s in shares)
         return cls(level, places, partners)
 
     def __repr__(self) -> str:
@@ -68,13 +69,17 @@ class Sets:
         return f"Sets({self.level:.0%}: {', '.join(told)})"
 
 
-def sets_of(found: Solution, level: float) -> Sets:
+def sets_of(found: Solution, level: float, generator: torch.Generator | None = None) -> Sets:
     number("level", level, above=0, below=1)
-    return Sets.of(from_soft(found) if found.weigh is None else found.weigh(found), level)
+    return Sets.of(from_soft(found) if found.weigh is None else found.weigh(found), level, generator)
 
 
-def likeliest(shares: csr_array, level: float) -> list[Int[Tensor, "some"]]:
-    """Per row the fewest columns that make up ``level`` of its sum, the largest first."""
+def likeliest(shares: csr_array, level: float, generator: torch.Generator | None = None) -> list[Int[Tensor, "some"]]:
+    """Per row the fewest columns that make up ``level`` of its sum, the largest first.
+
+    They make up more than that. With a ``generator`` the last of each row is left out as often as makes it just the
+    level on average (Romano, Sesia and Candes 2020); a row may then be empty.
+    """
     first = shares.indptr[:-1]
     rows = np.repeat(np.arange(len(first)), np.diff(shares.indptr))
     order = np.lexsort((np.negative(shares.data), rows))
@@ -84,7 +89,8 @@ def likeliest(shares: csr_array, level: float) -> list[Int[Tensor, "some"]]:
     began, total = np.zeros(len(first)), np.zeros(len(first))
     began[some] = before[first[some]]
     total[some] = np.add.reduceat(mass, first[some]) if some.any() else 0.0
-    kept = before - began[rows] < level * total[rows] - 1e-9
+    part = np.zeros(len(first)) if generator is None else torch.rand(len(first), generator=generator).double().numpy()
+    kept = before - began[rows] + part[rows] * mass < level * total[rows] - 1e-9
     counts = np.bincount(rows[kept], minlength=len(first))
     return list(torch.from_numpy(column[kept].astype(np.int64)).split(counts.tolist()))
 

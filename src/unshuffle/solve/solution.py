@@ -96,18 +96,19 @@ class Solution:
         """Where local search begins."""
         return self.order.unsqueeze(0) if self.tried is None else self.tried
 
-    def sets(self, level: float = 0.9) -> Sets:
-        """For each item the places, and the neighbours, that hold the true ones with this probability.
+    def sets(self, level: float = 0.9, generator: torch.Generator | None = None) -> Sets:
+        """For each item the places, and the neighbours, that hold the true ones with at least this probability.
 
         From orders that are nearly as good as the best; no answers are needed. They are as small as they can be at that level, so an
-        item that is sure has one place.
+        item that is sure has one place, which holds the truth more often than the level says. With a ``generator`` the last of each
+        set is left out as often as makes the probability just the level; sets may then be empty.
 
         Examples:
             >>> us.solve(us.Path(n), cost=D).sets(0.9).places[0]
         """
         from .sets import sets_of
 
-        return sets_of(self, level)
+        return sets_of(self, level, generator)
 
     def alternatives(self, count: int = 3) -> list[Polished]:
         """The ``count`` best orders that differ from the best, with their energies, the best of them first.

@@ -55,13 +55,15 @@ class Scaffolds:
     def order(self) -> Int[np.ndarray, "bins"]:
         return np.concatenate(self.groups)
 
-    def sets(self, level: float = 0.9) -> Sets:
-        """Per bin the places in its group, and the bins beside it, that hold the true ones with this probability; none of bins left out."""
+    def sets(self, level: float = 0.9, generator: torch.Generator | None = None) -> Sets:
+        """Per bin the places in its group, and the bins beside it, that hold the true ones with this probability, as `Solution.sets` has
+        them; none of bins left out."""
         nowhere = torch.empty(0, dtype=torch.int64)
         places, partners = [nowhere] * len(self.contacts.bins), [nowhere] * len(self.contacts.bins)
         for group in self.groups:
             cost, _, cuts = joined(self.contacts, self.logs, group)
-            found = Sets.of(near_orders(Path(len(group), reach=REACH), cost, np.arange(len(group)), cuts=cuts), level)
+            shares = near_orders(Path(len(group), reach=REACH), cost, np.arange(len(group)), cuts=cuts)
+            found = Sets.of(shares, level, generator)
             for k, bin in enumerate(group.tolist()):
                 places[bin] = found.places[k]
                 partners[bin] = torch.from_numpy(group[found.partners[k].numpy()])

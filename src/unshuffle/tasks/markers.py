@@ -56,11 +56,13 @@ class LinkageGroup:
     moves: Moves = field(repr=False)
     """What other orders nearby there are, and how likely."""
 
-    def sets(self, level: float = 0.9) -> Sets:
-        """Per marker in order the places in the group, and the markers beside it, that hold the true ones with this probability."""
+    def sets(self, level: float = 0.9, generator: torch.Generator | None = None) -> Sets:
+        """Per marker in order the places in the group, and the markers beside it, that hold the true ones with this probability, as
+        `Solution.sets` has them."""
         here, likely = np.arange(len(self.order)), np.flatnonzero(self.moves.gain > LEAST_GAIN).tolist()
         odds = self.moves.odds.clip(max=1.0)
-        found = Sets.of(of_moves(here, ((self.moves.made(here, k), float(odds[k])) for k in likely)), level)
+        shares = of_moves(here, ((self.moves.made(here, k), float(odds[k])) for k in likely))
+        found = Sets.of(shares, level, generator)
         partners = [torch.from_numpy(self.order[some.numpy()]) for some in found.partners]
         return Sets(level, found.places, partners)
 

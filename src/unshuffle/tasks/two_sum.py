@@ -1,11 +1,13 @@
 r"""How sure an order by 2-SUM is: what it costs to move each row a few places, against what chance makes of such costs.
 
 $\sum_{i<k} a_{ik} (r_i - r_k)^2$ changes by $\sum_k (a_{ik} - a_{jk}) (2 (p - r_k) + 1)$ when the rows i and j at the places p and p + 1
-change theirs. If similarities differ from row to row by chance alone, by s, that has the spread $s\sqrt{\sum_k (2 (p - r_k) + 1)^2}$.
+change theirs. If similarities differ from row to row by chance alone, by s, that has the spread $s\sqrt{\sum_k (2 (p - r_k) + 1)^2}$. What
+changes steadily along the order is no chance, so s is measured by how far rows are from the middle of their neighbours.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,10 +19,9 @@ from ..solve.sets import Shares, of_moves
 from ..solve.solution import Solution
 
 FURTHEST = 4  # places
-SURE = 0.8
-"""Of that spread: the scale on which moves are judged for sets. Chosen on 16 made tables of counts; benchmarks/solve_sets.py reports others."""
-BOTH = 1.0
-"""The same for the confidence: on 30 made tables (others again) it is right in 0.26 of the cases and says 0.36, 0.30, 0.26 with 0.6, 0.8, 1."""
+SURE, NEAR = 0.8, 1.0
+"""Of that spread: the scale on which moves are judged for the confidence, and for sets. Chosen on 103 and 50 made tables of counts;
+benchmarks/solve_sets.py reports others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +37,7 @@ class RowMoves:
         return np.insert(np.delete(np.arange(n), self.start[k]), self.end[k], self.start[k])
 
 
-def moves_of(D: Float[np.ndarray, "n n"], order: Int[np.ndarray, "n"], scale: float = SURE) -> RowMoves:
+def moves_of(D: Float[np.ndarray, "n n"], order: Int[np.ndarray, "n"], scale: float = NEAR) -> RowMoves:
     """All moves over a few places, judged on this scale."""
     alike = (D.max() - D)[np.ix_(order, order)]
     np.fill_diagonal(alike, 0.0)
@@ -68,28 +69,30 @@ def _change(alike: Float[np.ndarray, "n n"], p: int, q: int) -> float:
 
 
 def _by_chance(alike: Float[np.ndarray, "n n"]) -> float:
-    """How much the similarities of two neighbouring rows to a third differ."""
+    """How much the similarities of two neighbouring rows to a third differ, trends apart; of three rows anything may be chance."""
     n = len(alike)
-    steps = np.square(np.diff(alike, axis=0))
-    k = np.arange(n - 1)
-    steps[k, k] = steps[k, k + 1] = 0.0
-    return float(np.sqrt(steps.sum() / max((n - 1) * (n - 2), 1)))
+    if n < 4:
+        return math.inf
+    bends = np.square(np.diff(alike, 2, axis=0)) / 3  # of what is chance alone, as large as a difference
+    k = np.arange(n - 2)
+    bends[k, k] = bends[k, k + 1] = bends[k, k + 2] = 0.0
+    return float(np.sqrt(bends.sum() / ((n - 2) * (n - 3))))
 
 
 def confidence_of(D: Float[np.ndarray, "n n"], order: Int[np.ndarray, "n"]) -> Float[Tensor, "n"]:
-    """Per row, how sure the weaker of its two neighbours is, against the moves that part them."""
+    """Per row, how sure both of its neighbours are, against the moves that part it from either."""
     n = len(order)
     if n < 3:
         return torch.ones(n)
-    moves, rivals = moves_of(D, order, BOTH), np.zeros(n + 1)
+    moves, rivals = moves_of(D, order, SURE), np.zeros(n + 1)
     p, q, odds = moves.start, moves.end, moves.odds
     near, onward = np.abs(p - q) == 1, q > p
     parted = ((np.minimum(p, q), near), (np.maximum(p, q) + 1, near), (p, ~near), (p + 1, ~near), (q + onward, ~near))
     for joint, some in parted:
         np.add.at(rivals, joint[some], odds[some])
-    link = 1 / (1 + rivals[1:-1])
+    rivals[[0, n]] = 0.0  # nothing is parted there
     sure = np.empty(n)
-    sure[order] = np.minimum(np.r_[1.0, link], np.r_[link, 1.0])
+    sure[order] = 1 / (1 + rivals[:-1] + rivals[1:])
     return torch.from_numpy(sure).float()
 
 

@@ -56,12 +56,12 @@ class Match:
         sure = f", median confidence {float(self.confidence.median()):.3f}" if len(self.pairs) else ": all left out"
         return f"Match({len(self.pairs)} pairs of {m} and {n} items by {self.structure}, {out} left out{sure}, {self.status})"
 
-    def sets(self, level: float = 0.9) -> list[Int[Tensor, "some"]]:
+    def sets(self, level: float = 0.9, generator: torch.Generator | None = None) -> list[Int[Tensor, "some"]]:
         """Per item of A the items of B of which one is its partner with this probability, the likeliest first; n, one more than the
         last item of B, stands for none of them."""
         number("level", level, above=0, below=1)
         alone = (1 - self.soft.sum(1, keepdim=True)).clamp_min(0)
-        return likeliest(csr_array(torch.cat((self.soft, alone), 1).double().numpy()), level)
+        return likeliest(csr_array(torch.cat((self.soft, alone), 1).double().numpy()), level, generator)
 
     def plot(self, ax: Axes | None = None, *, history: bool = False) -> Axes:
         """The soft correspondence, items of A in order by items of B, each beside its partner; or energy and entropy against time."""
