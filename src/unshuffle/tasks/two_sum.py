@@ -20,8 +20,8 @@ from ..solve.solution import Solution
 
 FURTHEST = 4  # places
 SURE, NEAR = 0.8, 1.0
-"""Of that spread: the scale on which moves are judged for the confidence, and for sets. Chosen on 103 and 50 made tables of counts;
-benchmarks/solve_sets.py reports others."""
+"""Of that spread: the scale on which moves are judged for the confidence, and for sets. The first was chosen on 103 made tables of counts, of
+which benchmarks/solve_sets.py reports others; with it for sets, too, these held too little there, so the second is not blind."""
 
 
 @dataclass(frozen=True, eq=False)
