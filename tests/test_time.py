@@ -27,7 +27,7 @@ from unshuffle.cli.doubts import wanted
 from unshuffle.cli.labels import name_points
 from unshuffle.compute import compiling
 from unshuffle.compute.jit import _beside, have_numba, njit, still_compiling
-from unshuffle.progress_bar import Bar
+from unshuffle.progress_bar import Bar, on_terminal
 from unshuffle.solve.cycle.quick import quick_tours
 from unshuffle.solve.grid import solver as grid_solver
 from unshuffle.watch import Step, Stopped, Watch, dispensable
@@ -152,6 +152,14 @@ def test_time_left_is_counted_from_where_the_stage_began():
     assert tell("round 2 of 2", 0.0) == "about 20 s left"
     bar = Bar(lambda done, now, left: said.append(left), time_limit=60)
     assert tell("anneal", math.nan) == "about 20 s left"
+
+
+def test_the_clock_goes_on_when_a_stage_is_over(monkeypatch):
+    told: list[dict] = []
+    monkeypatch.setattr("rich.progress.Progress.update", lambda self, task, **what: told.append(what))
+    with on_terminal("jigsaw", Console(file=io.StringIO(), force_terminal=True)) as show:
+        show(1.0, "anneal", "")
+    assert told[-1]["completed"] < told[-1]["total"]
 
 
 @pytest.mark.skipif(not have_numba, reason="many tiles are annealed in lists by kernels only")

@@ -106,7 +106,9 @@ def on_terminal(title: str, console: Console, quiet: bool = False) -> Iterator[S
 
         def show(done: float | None, now: str, left: str) -> None:
             total = None if done is None else 1.0
-            bar.update(task, total=total, completed=done or 0.0, now=now, left=left)
+            bar.update(
+                task, total=total, completed=min(done or 0.0, 0.999), now=now, left=left
+            )  # at 1 its clock would stop
 
         yield show
 
