@@ -71,8 +71,8 @@ def inputs(folder: Path) -> dict[str, list[str]]:
     (folder / "strips").mkdir()
     for k, strip in enumerate(np.array_split(noisy[::3, ::3], 40, axis=1)):
         Image.fromarray(strip).save(folder / "strips" / f"{k * 17 % 40:03d}.png")
-    along = random.random(500)
-    waves = np.stack([np.sin(3 * k * along + k) for k in range(12)], 1) + 0.05 * random.standard_normal((500, 12))
+    along = random.random(200)
+    waves = np.stack([np.sin(3 * k * along + k) for k in range(12)], 1) + 0.05 * random.standard_normal((200, 12))
     table(folder / "table.csv", [f"c{k}" for k in range(12)], waves)
     table(folder / "cities.csv", ["x", "y"], random.random((300, 2)))
     table(folder / "few.csv", ["x", "y"], random.random((150, 2)))

@@ -141,6 +141,23 @@ def test_pairs_use_common_seeds_only_and_where_lower_is_better_say_so():
     assert (pair.better, len(pair.differences)) == (2, 3)
 
 
+def test_only_runs_of_one_scale_are_compared():
+    """A long training is no better method than a short one."""
+    long = [
+        cell("adaptive", 0, 0.95, "", "sizes"),
+        cell("entropy", 1, 0.99, "", "sizes"),
+        cell("global", 1, 0.2, "", "smoke"),
+    ]
+    found = pairs(table("sorting", [*sorting_results(), *long]))
+    assert all(pair.scale == "cpu" for pair in found)
+    assert found[0].differences == pytest.approx((0.05, 0.03, 0.07))
+    both = table("sorting", [*sorting_results(), *long, cell("global", 0, 0.97, "", "sizes")])
+    first, second = (pair for pair in pairs(both) if (pair.first, pair.second) == ("adaptive", "global"))
+    assert (second.scale, second.differences) == ("sizes", pytest.approx((-0.02,)))
+    assert [line[0] for line in comparisons(both)][:2] == ["[10, 11] n 100, scale cpu", "[10, 11] n 100, scale sizes"]
+    assert first.differences == found[0].differences
+
+
 def test_the_answer_stands_above_the_table_and_comes_from_its_numbers(made):
     said = answer(table("sorting", sorting_results()))
     assert "+ TA against Unsupervised GS: better with every seed in 1 of 1 cells, worse with every seed in 0" in said

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import mean
 
-from .pairs import Pair, pairs
+from .pairs import Pair, pairs, where
 from .summary import Cell, PaperTable
 
 
@@ -25,10 +25,9 @@ def _compared(table: PaperTable, found: list[Pair]) -> str:
     always = sum(pair.better == len(pair.differences) for pair in found)
     never = sum(pair.worse == len(pair.differences) for pair in found)
     largest = max(found, key=lambda pair: abs(pair.mean))
-    where = " ".join(filter(None, (largest.section, table.columns_title, largest.column)))
     return (
         f"{first} against {second}: better with every seed in {always} of {len(found)} cells, worse with every seed in {never};"
-        f" the largest mean difference is {largest.mean:+.{table.digits}f} ({where}, {len(largest.differences)} seeds)."
+        f" the largest mean difference is {largest.mean:+.{table.digits}f} ({where(largest, table)}, {len(largest.differences)} seeds)."
     )
 
 

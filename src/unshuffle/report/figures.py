@@ -16,7 +16,7 @@ from ..paper.store import SCALES, Result
 from .examples import draw_jigsaw, draw_tour
 from .mechanism import draw_mechanism
 from .overview import draw_overview
-from .pairs import pairs
+from .pairs import pairs, where
 from .summary import PaperTable
 
 COLOURS = {
@@ -143,8 +143,7 @@ def draw_pairs(tables: Iterable[PaperTable]) -> Figure | None:
         ax.plot(pair.differences, [k] * len(pair.differences), "o", color="tab:orange", alpha=0.7, markersize=5)
         ax.plot([pair.mean], [k], "|", color="black", markersize=12)
     ax.axvline(0, color="grey", linewidth=0.8)
-    labels = [f"{t.name} {p.section} {t.columns_title} {p.column}" for t, p in found]
-    ax.set_yticks(range(len(found)), [" ".join(label.split()) for label in labels], fontsize=8)
+    ax.set_yticks(range(len(found)), [f"{t.name} {where(p, t)}" for t, p in found], fontsize=8)
     ax.invert_yaxis()
     ax.set_xlabel("Kendall tau, adaptive minus global; bar: mean")
     ax.grid(axis="x", alpha=0.3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .pairs import Pair, pairs
+from .pairs import Pair, pairs, where
 from .summary import PaperTable
 from .words import CUT, difference_text, ours_text, pair_text, paper_text
 
@@ -66,9 +66,8 @@ def comparisons(table: PaperTable) -> list[tuple[str, ...]]:
     """Lines: where, first minus second, difference, interval, seeds, p."""
 
     def line(pair: Pair) -> tuple[str, ...]:
-        where = " ".join(filter(None, (pair.section, table.columns_title, pair.column)))
         methods = f"{table.names[pair.first]} - {table.names[pair.second]}"
-        return where, methods, *pair_text(pair, table.digits + (table.digits > 1))
+        return where(pair, table), methods, *pair_text(pair, table.digits + (table.digits > 1))
 
     return [line(pair) for pair in pairs(table)]
 

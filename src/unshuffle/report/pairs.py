@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import mean, stdev
 
+from ..paper.store import SCALES
 from .summary import Cell, PaperTable
 
 WEAK = (
@@ -24,6 +25,7 @@ class Pair:
     second: str
     differences: tuple[float, ...]
     lower_is_better: bool
+    scale: str
 
     @property
     def mean(self) -> float:
@@ -65,13 +67,27 @@ class Pair:
 
 
 def pairs(table: PaperTable) -> list[Pair]:
-    """All comparisons of a table for which both methods have a seed in common."""
+    """All comparisons of a table for which both methods have a seed in common at one scale."""
     found = []
     for section, rows in table.sections.items():
         for first, second in table.pairs:
             for column in table.columns:
-                a, b = (rows.get(row, {}).get(column, Cell()) for row in (first, second))
-                if common := sorted(set(a.ours) & set(b.ours)):
-                    differences = tuple(a.ours[seed] - b.ours[seed] for seed in common)
-                    found.append(Pair(section, column, first, second, differences, table.lower_is_better))
+                a, b = (rows.get(row, {}).get(column, Cell()).scales for row in (first, second))
+                for scale in _worth_telling(set(a) & set(b)):
+                    if common := sorted(set(a[scale]) & set(b[scale])):
+                        differences = tuple(a[scale][seed] - b[scale][seed] for seed in common)
+                        found.append(Pair(section, column, first, second, differences, table.lower_is_better, scale))
     return found
+
+
+def _worth_telling(scales: set[str]) -> list[str]:
+    """From the smallest to the largest; a trial run only where there is nothing else."""
+    return sorted(scales - {SCALES[0]} or scales, key=SCALES.index)
+
+
+def where(pair: Pair, table: PaperTable) -> str:
+    """The cell in words, with the scale if the table has cells of several."""
+    cells = (cell for rows in table.sections.values() for row in rows.values() for cell in row.values())
+    several = len(set().union(*(_worth_telling(set(cell.scales)) for cell in cells))) > 1
+    named = " ".join(filter(None, (pair.section, table.columns_title, pair.column)))
+    return f"{named}, scale {pair.scale}" if several else named

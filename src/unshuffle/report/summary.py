@@ -26,6 +26,9 @@ class Cell:
     paper: tuple[float, float | None] | None = None
     cuts: tuple[str, ...] = ()
     failed: int = 0  # runs that ended with an error, or no better than they began
+    scales: dict[str, dict[int, float]] = field(
+        default_factory=dict
+    )  # ours at every scale: only equal ones are compared
 
     @property
     def mean(self) -> float | None:
@@ -136,10 +139,13 @@ def _gathered(name: str, metric: str, results: Iterable[Result]) -> dict[At, Cel
     cells = {}
     for at, scales in by_scale.items():
         entries = scales[max(scales, key=SCALES.index)]
-        good = {seed: r.metrics[metric] for seed, _, r in entries if r.error is None}
+        good = {
+            scale: {seed: r.metrics[metric] for seed, _, r in sorted(those, key=lambda one: one[0]) if r.error is None}
+            for scale, those in scales.items()
+        }
         cuts = tuple(sorted({cut for _, planned, r in entries for cut in (planned, stopped_early(r)) if cut}))
         failed = sum(r.error is not None or r.metrics.get("failed", 0.0) > 0 for *_, r in entries)
-        cells[at] = Cell(dict(sorted(good.items())), None, cuts, failed)
+        cells[at] = Cell(good[max(scales, key=SCALES.index)], None, cuts, failed, good)
     return cells
 
 
