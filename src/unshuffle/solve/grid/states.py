@@ -21,7 +21,7 @@ from ...errors import BadInput
 from ...operators.assignment import assign
 from ...operators.permutation import to_matrix
 from ...structure.layouts import Grid
-from ...watch import Watch
+from ...watch import Watch, dispensable
 from .. import exact
 from ..request import Request
 from ..solution import Polished, Solution
@@ -74,24 +74,27 @@ def solve_states(
     starts = _on_torus(pieces, runs or RUNS, watch)
     if watch.stopped:
         return _solution(grid, pieces, starts, on_torus=True)
-    searches = [
-        Settling(start, pieces, child, effort) for start, child in zip(starts, rng.spawn(len(starts)), strict=True)
-    ]
+    searches: list[Settling] = []
 
     def some(low: int, high: int) -> None:
         for search in searches[low:high]:
             search.advance()
 
-    while not watch.stopped and not all(search.done for search in searches):
-        in_chunks(some, len(searches))
-        best = max(searches, key=lambda search: search.best.score).best
-        watch(
-            stage="reassemble",
-            entropy=0.0,
-            soft=partial(to_matrix, torch.from_numpy(best.order.copy()), items=pieces.tiles),
-            expected=partial(_energy, grid, pieces, best),
-            states=partial(np.copy, best.state),
-        )
+    with dispensable():
+        for start, child in zip(starts, rng.spawn(len(starts)), strict=True):
+            searches.append(Settling(start, pieces, child, effort))
+        while not watch.stopped and not all(search.done for search in searches):
+            in_chunks(some, len(searches))
+            best = max(searches, key=lambda search: search.best.score).best
+            watch(
+                stage="reassemble",
+                entropy=0.0,
+                soft=partial(to_matrix, torch.from_numpy(best.order.copy()), items=pieces.tiles),
+                expected=partial(_energy, grid, pieces, best),
+                states=partial(np.copy, best.state),
+            )
+    if len(searches) < len(starts):  # stopped before the first step
+        return _solution(grid, pieces, starts, on_torus=pieces.complete)
     return _solution(grid, pieces, [search.end() for search in searches], on_torus=pieces.complete)
 
 
