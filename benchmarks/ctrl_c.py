@@ -28,8 +28,6 @@ from PIL import Image
 
 from unshuffle.files import write_atomic
 
-INTERRUPTED = 130
-
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -52,7 +50,7 @@ def main() -> None:
                 for row in told[key]:
                     print(f"{key:>28}: " + ", ".join(f"{k} {v}" for k, v in row.items()), flush=True)
                 write_atomic(given.out, json.dumps(told, indent=1) + "\n")
-    worst = {key: max(row["until the end"] for row in rows if row["exit"] == INTERRUPTED) for key, rows in told.items()}
+    worst = {key: max((row["until the end"] for row in rows if row["exit"]), default=0.0) for key, rows in told.items()}
     print("\n".join(f"{key:>28}: at most {seconds:.2f} s" for key, seconds in worst.items()))
 
 
