@@ -1,6 +1,6 @@
 """``python -m unshuffle``."""
 
-from .cli.common import main
+from .cli import main
 
 if __name__ == "__main__":
     main()

@@ -6,6 +6,7 @@ other loops run as they are written, slowly.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 import warnings
@@ -109,7 +110,7 @@ def still_compiling() -> bool:
 
 def _beside(compile_: Callable[..., Any], stored: Callable[[], bool] = lambda: False) -> Callable[..., Any]:
     """Compiling in a thread of its own, so that the main thread hears Ctrl-C: LLVM itself is deaf for seconds. What nobody waits for
-    any more is compiled to its end, for the next time, or not begun; `Stopped` says so where it is `dispensable`."""
+    any more is given up, or not begun; `Stopped` says so where it is `dispensable`."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if threading.current_thread() is not threading.main_thread():
@@ -128,14 +129,20 @@ def _beside(compile_: Callable[..., Any], stored: Callable[[], bool] = lambda: F
         _compilers.add(thread)
         thread.start()
         while not waited([answer], LISTENING).done:
-            if in_vain():
-                raise KeyboardInterrupt
-            if not_awaited() and not stored():
-                raise Stopped
+            why = KeyboardInterrupt if in_vain() else Stopped if not_awaited() and not stored() else None
+            if why is not None:
+                _give_up(thread)
+                raise why
         _compilers.discard(thread)
         return answer.result()
 
     return call
+
+
+def _give_up(thread: threading.Thread) -> None:
+    """Ends it at its next step in Python: it would take half of Python's time from whoever writes down what was found."""
+    if thread.ident is not None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit))
 
 
 def _stored(kernel: Any) -> bool:

@@ -47,7 +47,7 @@ class Job:
     compiled: float = field(default_factory=compiling_seconds)
     """Seconds of compiling before the solve that is under way, which has taken ``solving``."""
     solving: float = 0.0
-    weighed: float = 0.0
+    weighed: float | None = None
     """Seconds that went into energies which only the page wants to know."""
 
     def carry_out(self) -> None:
@@ -165,11 +165,13 @@ class Job:
 
     def energy(self, step: Step) -> dict[str, float]:
         """What the solver has no need to know itself, as long as it takes a small part of the time."""
-        if step.expected is None or self.weighed > WEIGHING * (time.perf_counter() - self.began):
+        spent = self.weighed or 0.0
+        if step.expected is None or spent > WEIGHING * (time.perf_counter() - self.began):
             return {}
         before = time.thread_time()  # on a busy machine the clock runs on while nothing is computed
         energy = step.expected()
-        self.weighed += time.thread_time() - before
+        # the first one loads and compiles what the others need, and says nothing of what they take
+        self.weighed = 0.0 if self.weighed is None else spent + time.thread_time() - before
         return {"energy": energy} if math.isfinite(energy) else {}
 
 
