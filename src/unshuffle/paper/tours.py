@@ -31,12 +31,15 @@ THRESHOLDS, BOOSTS = (0.55, 0.65, 0.75, 0.85), (0.05, 0.10, 0.20, 0.35)
 WITH_REFERENCE = 16  # of the test instances: to solve one takes longer than to order it
 WHOLE = Budget((100, 200, 500, 1000), epochs=300, batch=128, samples=8, instances=2000)
 
-BUDGETS: dict[Scale, Budget] = {
-    "smoke": Budget((20,), epochs=1, batch=16, samples=1, instances=32),
+BUDGETS: dict[Scale, tuple[Budget, ...]] = {
+    "smoke": (Budget((20,), epochs=1, batch=16, samples=1, instances=32),),
     # as many steps as the paper's 300 epochs of 2,000 instances
-    "cpu": Budget((100,), epochs=36, batch=4, samples=2, instances=500),
-    "sizes": Budget((100,), epochs=100, whole_schedule=True, seeds=2),
-    "paper": Budget((100, 200, 500, 1000)),
+    "cpu": (Budget((100,), epochs=36, batch=4, samples=2, instances=500),),
+    "sizes": (
+        Budget((100,), epochs=100, whole_schedule=True, seeds=2),
+        Budget((200,), epochs=25, whole_schedule=True, seeds=1),
+    ),
+    "paper": (Budget((100, 200, 500, 1000)),),
 }
 GRID: dict[Scale, Budget] = {
     "smoke": Budget((20,), epochs=1, batch=16, samples=1, instances=32),
@@ -83,31 +86,27 @@ def reference_tours(recipe: Tour) -> Int[Tensor, "instances n"]:
 
 def tsp(scale: Scale, seeds: Sequence[int]) -> list[Planned]:
     """UTSP, GS UTSP and with degree violation; the control is a scalar lowered by that field's mean."""
-    rows = ("UTSP", "GS UTSP", "GS UTSP + DV-TA", "matched", "entropy")
-    return [
-        one
-        for n in BUDGETS[scale].sizes
-        for seed in seeds[: BUDGETS[scale].seeds]
-        for one in _methods("tsp", rows, n, seed, scale)
-    ]
+    return _table("tsp", ("UTSP", "GS UTSP", "GS UTSP + DV-TA", "matched", "entropy"), scale, seeds)
 
 
 def tsp_ablation(scale: Scale, seeds: Sequence[int]) -> list[Planned]:
-    rows, sizes = (
-        ("GS UTSP", "GS UTSP + TA", "GS UTSP + DV-TA", "entropy"),
-        [n for n in BUDGETS[scale].sizes if n < 1000],
-    )
+    rows = ("GS UTSP", "GS UTSP + TA", "GS UTSP + DV-TA", "entropy")
+    return [one for one in _table("tsp-ablation", rows, scale, seeds) if one.place.column != "1000"]
+
+
+def _table(table: str, rows: Sequence[str], scale: Scale, seeds: Sequence[int]) -> list[Planned]:
     return [
         one
-        for n in sizes
-        for seed in seeds[: BUDGETS[scale].seeds]
-        for one in _methods("tsp-ablation", rows, n, seed, scale)
+        for budget in BUDGETS[scale]
+        for n in budget.sizes
+        for seed in seeds[: budget.seeds]
+        for one in _methods(budget, rows, Place(table, "", "", str(n), seed, scale, budget.cut(WHOLE)))
     ]
 
 
-def _methods(table: str, rows: Sequence[str], n: int, seed: int, scale: Scale) -> list[Planned]:
-    budget, degree = BUDGETS[scale], LocalTemperature(DegreeViolation(), 0.1)
-    whole = partial(_paper, n, budget, seed)
+def _methods(budget: Budget, rows: Sequence[str], place: Place) -> list[Planned]:
+    degree = LocalTemperature(DegreeViolation(), 0.1)
+    whole = partial(_paper, int(place.column), budget, place.seed)
     recipes = {
         "UTSP": whole(temperature="fixed", utsp=True),
         "GS UTSP": whole(temperature="fixed"),
@@ -116,8 +115,7 @@ def _methods(table: str, rows: Sequence[str], n: int, seed: int, scale: Scale) -
         "matched": whole(temperature="matched", field=degree),
         "entropy": whole(temperature="entropy"),
     }
-    cut = budget.cut(WHOLE)
-    return [_planned(recipes[row], budget, Place(table, "", row, str(n), seed, scale, cut)) for row in rows]
+    return [_planned(recipes[row], budget, replace(place, row=row)) for row in rows]
 
 
 def _paper(n: int, budget: Budget, seed: int, **settings: Any) -> Tour:
