@@ -176,9 +176,13 @@ def test_at_the_papers_sizes_schedules_of_tours_are_broken_off_and_all_else_is_w
         "100 of 500 epochs",
         "100 of 600 epochs",
     }
-    runs = {p.place.row: p for p in tsp_ablation("sizes", (0, 1, 2)) if p.place.seed == 0}
-    assert {p.place.cut for p in runs.values()} == {"the first 100 of 300 epochs"}
-    recipe: Any = runs["GS UTSP + TA"].run.recipe  # pyright: ignore[reportAttributeAccessIssue]
+    runs = {(p.place.row, p.place.column, p.place.seed): p for p in tsp_ablation("sizes", (0, 1, 2))}
+    assert {(n, seed, p.place.cut) for (_, n, seed), p in runs.items()} == {
+        ("100", 0, "the first 100 of 300 epochs"),
+        ("100", 1, "the first 100 of 300 epochs"),
+        ("200", 0, "the first 25 of 300 epochs"),
+    }
+    recipe: Any = runs["GS UTSP + TA", "100", 0].run.recipe  # pyright: ignore[reportAttributeAccessIssue]
     assert (recipe.epochs, recipe.relax.schedule.epochs, recipe.batch, recipe.samples) == (100, 200, 128, 8)
 
 
