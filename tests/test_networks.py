@@ -112,6 +112,17 @@ def test_many_positions_are_a_convolution_with_the_numbers_of_a_linear_map(batch
     assert len(calls) == 1
 
 
+def test_no_gradient_is_copied_since_a_view_was_changed_in_place():
+    seen, ahead = set(), [ItemScorer(100)(items(4, 100, 1)).grad_fn]
+    while ahead:
+        node = ahead.pop()
+        if node is not None and node.name() not in seen:
+            seen.add(node.name())
+            ahead += [before for before, _ in node.next_functions]
+    assert "ReluBackward0" in seen
+    assert not [name for name in seen if "CopySlices" in name]
+
+
 def test_only_a_context_scorer_sees_the_other_items():
     """An item keeps its scores when another one changes, unless the network compares items."""
     x = items(7, 3)

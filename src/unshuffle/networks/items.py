@@ -80,7 +80,10 @@ class ItemScorer(nn.Module):
         )
 
     def forward(self, items: Items) -> ItemScores:
-        return self.layers(standardised(items) if self.standardise else items)
+        first, rectified, last = self.layers
+        flat = (standardised(items) if self.standardise else items).flatten(0, -2)
+        # in place on a matrix, not on a view of one: the gradient of that would be copied twice
+        return last(rectified(first(flat)).unflatten(0, items.shape[:-1]))
 
 
 class KeyScorer(nn.Module):
