@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+import unshuffle as us
 from unshuffle.compute import memory
 
 SIZE = memory.LARGE // 4
@@ -60,3 +61,27 @@ def test_shape_and_type_are_those_asked_for(dtype, count):
     values = torch.empty(count, 1, dtype=dtype)
     found = memory.empty_like(values)
     assert (found.shape, found.dtype) == (values.shape, dtype)
+
+
+def fresh_pages() -> int:
+    """That a step of like tensors meets, after two such steps."""
+    resource, met = pytest.importorskip("resource"), 0
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for size in (2**23, 2**24, 2**23):
+            torch.empty(size).fill_(1.0)
+        met = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+    return met
+
+
+@pytest.mark.skipif(memory._glibc() is None, reason="another C library")
+def test_a_training_keeps_the_pages_of_its_steps(monkeypatch):
+    for name in memory.SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+    met = []
+    us.fit(
+        us.networks.ItemScorer(5), torch.rand(4, 5, 1), us.losses.monotone, us.GumbelSinkhorn(), epochs=1,
+        callback=lambda _: met.append(fresh_pages()),
+    )  # fmt: skip
+    assert met
+    assert met[-1] < 100

@@ -7,8 +7,13 @@ more is kept here for the next result of its size.
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import math
+import os
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -18,6 +23,13 @@ from .transforms import symbolic
 
 LARGE = 2**20  # bytes; below, torch's allocator is quicker
 MOST = 2**29  # kept in all; a training step of 64 lists of 300 with five samples needs 300 MB
+
+TRIM, MAP = -1, -3  # of `mallopt`: how much free memory goes back, and from which size on memory is mapped by itself
+KEPT, USUAL = (
+    {MAP: 2**30, TRIM: 2**31 - 1},
+    {MAP: 2**25, TRIM: 2**26},
+)  # usual: where glibc itself ends up after a while
+SETTINGS = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
 
 _spare: dict[int, memoryview] = {}  # by their ids, the oldest first; two views are compared by content
 
@@ -46,6 +58,39 @@ def added(a: Tensor, b: Tensor) -> Tensor:
         return a + b
     shape = torch.broadcast_shapes(a.shape, b.shape)
     return torch.add(a, b, out=empty_like(a.expand(shape)))
+
+
+@contextmanager
+def pages_kept() -> Iterator[None]:
+    """Work in many like steps, such as a training: what a step frees, torch's own tensors too, stays with the process for the next one.
+
+    The step then meets no fresh pages, which takes a tenth to a sixth of its time. For glibc; elsewhere, and where the environment
+    has settings of its own, nothing changes.
+    """
+    library = _glibc()
+    if library is None or any(name in os.environ for name in SETTINGS):
+        yield
+        return
+    _set(library, KEPT)
+    try:
+        yield
+    finally:
+        _set(library, USUAL)
+        library.malloc_trim(0)
+
+
+def _set(library: ctypes.CDLL, settings: dict[int, int]) -> None:
+    for which, size in settings.items():
+        library.mallopt(which, size)
+
+
+@functools.cache
+def _glibc() -> ctypes.CDLL | None:
+    try:
+        library = ctypes.CDLL("libc.so.6")
+    except OSError:
+        return None
+    return library if hasattr(library, "mallopt") and hasattr(library, "malloc_trim") else None
 
 
 def _taken(size: int) -> memoryview:

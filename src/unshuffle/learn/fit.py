@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from .. import plots
+from ..compute.memory import pages_kept
 from ..errors import BadInput, function, shown, whole
 from ..relaxations.protocol import Relaxation
 from ..watch import Status, Watch
@@ -111,7 +112,7 @@ def fit(
     settings = {"epochs": epochs, "samples": samples, "batch": batch, "seed": seed}
     settings |= {"relax": _lasting(relax), "descent": _lasting(descent), **(about or {})}
     # the network comes back in evaluation, the relaxation as it was: it is a value that others may use
-    with joined(device) as team, Watch(time_limit, None) as watch, modes_kept(relax):
+    with joined(device) as team, Watch(time_limit, None) as watch, modes_kept(relax), pages_kept():
         loop = Loop(
             team=team,
             learner=Learner(network, relax, loss).to(team.device),
