@@ -1,4 +1,9 @@
-"""Tiles that are dearer than the seams they make leave the board, and tiles beside it go where they are worth having."""
+"""Tiles that are dearer than the seams they make leave the board, tiles beside it go where they are worth having, and those with weak seams change
+places and states.
+
+While the others stay, who stands in cells of which no two are neighbours, and in which state, is a linear assignment: solved exactly, so it finds
+exchanges of many tiles at once, as among those of a plain sky.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,10 @@ from scipy.optimize import linear_sum_assignment
 from .affinity import Affinities
 
 ROUNDS = 3  # of leaving and coming; each makes places for the next
+WEAK = 0.1  # affinity of a seam that is wrong, or too plain to tell
+ENOUGH = 1e-4  # of score: less is tiles exchanged that nobody can tell apart
+PATIENCE = 10  # times in a row that putting tiles again may gain nothing
+AT_ONCE = 200  # cells, so that the time does not grow with the board
 
 
 def exchanged(board: np.ndarray, belief: Affinities, states: int, tiles: int, leave: bool) -> np.ndarray:
@@ -21,6 +30,42 @@ def exchanged(board: np.ndarray, belief: Affinities, states: int, tiles: int, le
         if (board == before).all():
             break
     return board
+
+
+def reseated(
+    board: np.ndarray, belief: Affinities, states: int, tiles: int, rng: np.random.Generator, *, leave: bool
+) -> np.ndarray:
+    """The board after tiles in some of the cells with weak seams, no two of them neighbours, have been put again, over and over."""
+    best, failures = belief.total(board), 0
+    while failures < PATIENCE:
+        new = board.copy()
+        new[_apart(_weak(board, belief), belief.shape, rng)] = -1
+        _come(new, belief, states, tiles, optional=leave)
+        total, failures = belief.total(new), failures + 1
+        if total > best + ENOUGH:
+            board, best, failures = new, total, 0
+    return board
+
+
+def _weak(board: np.ndarray, belief: Affinities) -> np.ndarray:
+    """Of each cell the share of its seams that are weak."""
+    weak, made = np.zeros((2, board.size))
+    for matrix, there in _sides(board.reshape(belief.shape), (belief.right, belief.below)):
+        seam = np.flatnonzero((board >= 0) & (there >= 0))
+        weak[seam] += matrix[board[seam], there[seam]] < WEAK
+        made[seam] += 1
+    return weak / np.maximum(made, 1)
+
+
+def _apart(weak: np.ndarray, shape: tuple[int, int], rng: np.random.Generator) -> np.ndarray:
+    """Cells with weak seams of which no two are neighbours, at random, but rather a tile that fits nobody than those around it."""
+    free, chosen = np.ones((shape[0] + 2, shape[1] + 2), bool), []
+    for cell in np.argsort(rng.random(weak.size) - weak):
+        row, column = divmod(int(cell), shape[1])
+        if weak[cell] > 0 and free[row + 1, column + 1] and len(chosen) < AT_ONCE:
+            chosen.append(int(cell))
+            free[row : row + 3, column + 1] = free[row + 1, column : column + 3] = False
+    return np.sort(np.array(chosen, np.int64))
 
 
 def _leave(board: np.ndarray, belief: Affinities) -> None:

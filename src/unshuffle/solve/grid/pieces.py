@@ -128,6 +128,11 @@ class Pieces:
     def complete(self) -> bool:
         return self.reject is None and self.tiles == self.grid.n
 
+    @property
+    def turn_whole(self) -> bool:
+        """Whether states are turns: a picture turned as a whole has each of its tiles in another state, and the same seams."""
+        return self.states > 1 and self.apart is not None
+
     @cached_property
     def price(self) -> float | None:
         """Of a seam that is not made; None if all are."""
@@ -155,6 +160,10 @@ class Pieces:
     def among(self, tiles: Tensor) -> Pieces:
         """The same of some of the tiles only."""
         return replace(self, cost=self.cost.among(tiles))
+
+    def board(self, order: np.ndarray, state: np.ndarray) -> np.ndarray:
+        """The piece of each cell, or -1, by the tile of each cell, or -1, and the state of each tile."""
+        return np.where(order >= 0, order * self.states + state[order], -1)
 
     def energies(self, boards: np.ndarray) -> np.ndarray:
         """Of boards that have the piece of each cell or -1: the seams that are made, and the price of the others."""

@@ -132,24 +132,25 @@ def regrow_by_segments(order, seams, bonds, label, allowed, toll):
 
 
 @njit
-def regrow(y, x, seams, bonds, label, allowed, toll):
+def regrow(y, x, seams, bonds, label, allowed, toll, states=1):
     """Begin with the largest segment and add the others best first, whole; -1 in the cells that stay empty.
 
     The toll per seam makes a place with few good and many bad seams worth less than one with good seams all round. With a mask
-    the frame stays where it is.
+    the frame stays where it is. Of ``states`` numbers in a row, which are one segment in all its states (see `in_all_states`), only one is placed.
     """
     h, w = seams.h, seams.w
     partner, strength = bonds
-    n = h * w
+    n = y.size
     y, x = y + h + 1, x + w + 1
     members, start = members_of(label)
-    hulls = np.zeros((n, 4), np.int64)
-    chosen = 0
+    hulls, used = np.zeros((n, 4), np.int64), np.zeros(n, np.bool_)
+    chosen, most = 0, 0
     for s in range(n):
-        if start[s + 1] > start[s]:
+        size = start[s + 1] - start[s]
+        if size > 0:
             hulls[s] = _hull(members[start[s] : start[s + 1]], y, x)
-        if start[s + 1] - start[s] > start[chosen + 1] - start[chosen]:
-            chosen = s
+        if size > most and hulls[s, 1] - hulls[s, 0] < h and hulls[s, 3] - hulls[s, 2] < w:
+            chosen, most = s, size
     box = np.array([h + 1, 2 * h, w + 1, 2 * w]) if allowed.size > 0 else hulls[chosen].copy()
     board = np.full((3 * h + 2, 3 * w + 2), -1, np.int64)
     at_y, at_x = np.full(n, -1, np.int64), np.full(n, -1, np.int64)
@@ -159,6 +160,7 @@ def regrow(y, x, seams, bonds, label, allowed, toll):
     growing = Growing(board, box, y, x, at_y, at_x, seams, bonds, allowed, toll, seen)
     stamp = 0
     while chosen >= 0:
+        used[chosen // states] = True
         dy, dx = best_y[chosen], best_x[chosen]
         box[0], box[1] = min(box[0], hulls[chosen, 0] + dy), max(box[1], hulls[chosen, 1] + dy)
         box[2], box[3] = min(box[2], hulls[chosen, 2] + dx), max(box[3], hulls[chosen, 3] + dx)
@@ -173,7 +175,7 @@ def regrow(y, x, seams, bonds, label, allowed, toll):
         chosen, top = -1, 0.0
         for s in range(n):
             tiles = members[start[s] : start[s + 1]]
-            if tiles.size == 0 or at_y[tiles[0]] >= 0:
+            if tiles.size == 0 or used[s // states]:
                 continue
             if not stale[s] and best[s] > NOWHERE:
                 dy, dx = best_y[s], best_x[s]
@@ -185,3 +187,32 @@ def regrow(y, x, seams, bonds, label, allowed, toll):
             if best[s] > top:
                 chosen, top = s, best[s]
     return _framed(board, box, h, w)
+
+
+def in_all_states(
+    board: np.ndarray, label: np.ndarray, shape: tuple[int, int], states: int, first: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What `regrow` needs to turn segments as it places them: of every piece (tile * states + state) its row and column within its segment, and the
+    number of that segment in that state.
+
+    ``board`` has the piece of each cell, or -1, ``label`` the segment of each tile; a tile beside the board must be a segment of its own. States are turns, in
+    equal steps: a layout that is turned as a whole by one has each of its tiles in the next state. `regrow` begins with the largest segment turned by
+    ``first`` steps, if it then fits the frame.
+    """
+    (h, w), cells = shape, np.flatnonzero(board >= 0)
+    tile, own = board[cells] // states, board[cells] % states
+    row, column = np.zeros((2, label.size), np.int64)
+    row[tile], column[tile] = np.divmod(cells, w)
+    state = np.zeros(label.size, np.int64)
+    state[tile] = own
+    y, x, number = np.empty((3, label.size * states), np.int64)
+    ways = (row, column), (w - 1 - column, row), (h - 1 - row, w - 1 - column), (column, h - 1 - row)
+    for k in range(states):
+        piece = np.arange(label.size) * states + (state + k) % states
+        y[piece], x[piece] = ways[k * (4 // states)]
+        number[piece] = label * states + (k - first) % states
+    for place in (y, x):
+        least = np.full(number.size, h + w)
+        np.minimum.at(least, number, place)
+        place -= least[number]
+    return y, x, number

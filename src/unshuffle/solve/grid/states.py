@@ -3,7 +3,8 @@
 The crystal that grows on the torus turns the tiles as it takes them, and takes only those that it holds. The first tile stands as it
 came, or in each state that makes another picture of it. What the crystals end in is mended as it stands (`Reassembly`: the states are
 then known, so this is the search for tiles without states, with blank ones for empty cells); tiles that are dearer than their seams leave,
-others come (`exchange`); what holds together is kept, the rest is annealed around it again, places and states, while that helps.
+others come, those with weak seams change places and states (`exchange`); what holds together is kept, turned as it fits, the rest is annealed around it again,
+places and states, while that helps.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from .. import exact
 from ..request import Request
 from ..solution import Polished, Solution
 from .crystal import IN_LISTS, Lists
-from .exchange import contacts, exchanged
+from .exchange import contacts, exchanged, reseated
 from .expected import energy_of_lists
 from .pieces import Pieces, Whole
 from .reassembly import AGAIN, Effort, Reassembly
-from .regrow import regrow_by_segments
+from .regrow import in_all_states, regrow, regrow_by_segments
 from .seams import NO_MASK
 from .segments import segments
 from .solver import CLOSELY, RUNS, SLICE, as_soft, judge_grid, polish_grid
@@ -49,7 +50,7 @@ class Standing:
 
     @classmethod
     def of(cls, order: np.ndarray, state: np.ndarray, pieces: Pieces) -> Standing:
-        return cls(order, state, pieces.belief.total(np.where(order >= 0, order * pieces.states + state[order], -1)))
+        return cls(order, state, pieces.belief.total(pieces.board(order, state)))
 
 
 def solve_states(
@@ -130,7 +131,7 @@ def _solution(grid: Grid, pieces: Pieces, ends: list[Standing], on_torus: bool) 
 def _surely_out(best: Standing, pieces: Pieces) -> np.ndarray:
     """How sure it is that a tile is left out, if it is: what its mean affinity in the empty cell that likes it best leaves."""
     sure = np.ones(pieces.tiles, np.float32)
-    board = np.where(best.order >= 0, best.order * pieces.states + best.state[best.order], -1)
+    board = pieces.board(best.order, best.state)
     holes, b = np.flatnonzero(board < 0), pieces.belief
     if holes.size:
         every = np.arange(pieces.tiles * pieces.states)
@@ -251,29 +252,30 @@ class Settling:
         return Reassembly(self.local.order, evidence.belief, self.rng, effort, frame=evidence.frame)
 
     def _mended(self, search: Reassembly) -> Standing:
-        found = Standing.of(self.local.tile[search.order], self.state, self.pieces)
-        return found if self.pieces.complete else self._exchanged(found)
-
-    def _exchanged(self, found: Standing) -> Standing:
-        pieces = self.pieces
-        board = np.where(found.order >= 0, found.order * pieces.states + found.state[found.order], -1)
-        board = exchanged(board, pieces.belief, pieces.states, pieces.tiles, leave=pieces.reject is not None)
-        return _of_board(board, pieces, found.state)
+        pieces, order, state = self.pieces, self.local.tile[search.order], self.state
+        board, leave = pieces.board(order, state), pieces.reject is not None
+        if not pieces.complete:
+            board = exchanged(board, pieces.belief, pieces.states, pieces.tiles, leave=leave)
+        board = reseated(board, pieces.belief, pieces.states, pieces.tiles, self.rng, leave=leave)
+        return _of_board(board, pieces, state)
 
     def _take(self, found: Standing) -> None:
         self.failures = 0 if found.score > self.best.score + 1e-4 else self.failures + 1
         self.best = max(self.best, found, key=lambda standing: standing.score)
 
     def _again(self) -> None:
-        """What holds together stays, as it stands; the rest is annealed around it, places and states."""
+        """What holds together stays, as it stands or turned; the rest is annealed around it, places and states."""
         best, pieces = self.best, self.pieces
         local = pieces.local(best.order, best.state)
         b = local.evidence.belief
         least, loops = self.rng.uniform(0.1, 0.9), bool(self.rng.random() < 0.5)
         label = segments(local.order, b.glue, least, loops)
-        numbers = regrow_by_segments(local.order, b.glue, b.bonds, label, NO_MASK, ONCE_MORE.toll)
-        tile = np.where(numbers >= 0, local.tile[numbers], -1)
-        board = np.where(tile >= 0, tile * pieces.states + best.state[tile], -1)
+        if pieces.turn_whole:
+            board = self._turned(label, local.tile)
+        else:
+            numbers = regrow_by_segments(local.order, b.glue, b.bonds, label, NO_MASK, ONCE_MORE.toll)
+            tile = np.where(numbers >= 0, local.tile[numbers], -1)
+            board = pieces.board(tile, best.state)
         placed = np.flatnonzero(board >= 0)
         crystal = Lists(board, int(placed[len(placed) // 2]), pieces.room, AGAIN)
         crystal.grow(pieces.belief.bonds, AGAIN.steps)
@@ -282,3 +284,18 @@ class Settling:
             self._take(found)  # with the states as they were, mending has been tried
         else:
             self.search = self._mending(found, ONCE_MORE)
+
+    def _turned(self, label: np.ndarray, tile: np.ndarray) -> np.ndarray:
+        """The piece of each cell, or -1, after the segments have been placed again, each turned as it fits best; the first as chance has it.
+
+        A picture that has grown a quarter turn off its frame, or with a block upside down, is right in all its seams but few.
+        """
+        best, pieces = self.best, self.pieces
+        own = np.arange(pieces.tiles) + pieces.grid.n
+        own[tile[tile >= 0]] = label[tile >= 0]
+        own = np.unique(own, return_inverse=True)[1]
+        first = int(self.rng.integers(pieces.states))
+        y, x, number = in_all_states(pieces.board(best.order, best.state), own, pieces.shape, pieces.states, first)
+        b = pieces.belief
+        seams = b.mistaken(ONCE_MORE.noise * self.rng.random(), self.rng)
+        return regrow(y, x, seams, b.bonds, number, NO_MASK, ONCE_MORE.toll, pieces.states)
