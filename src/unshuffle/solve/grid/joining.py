@@ -96,46 +96,60 @@ def _evidence(p, q, dy, dx, parts, laid, seams, toll):
 
 
 @njit
-def _proposals(parts, laid, seams, bonds, toll):
-    """Of each part the best join that a bond proposes: how good it is, with which part, and where that is put."""
+def _propose(parts, laid, seams, bonds, toll, stale, found):
+    """Of each part the best join that a bond proposes: how good it is, with which part, and where that is put; in place, of joins with
+    parts that are ``stale``. Along one rim many bonds propose the same join, which is looked at once."""
     label, y, x, hull = parts
     partner, strength = bonds
-    n = label.size
+    best, other, put = found
+    n, reach_y, reach_x = (
+        label.size,
+        3 * seams.h,
+        3 * seams.w,
+    )  # no part is larger than the frame, and one tile of it is where it was
     side_y, side_x = np.array([0, 0, 1, -1]), np.array([1, -1, 0, 0])
-    best, other = np.zeros(n), np.full(n, -1, np.int64)
-    put = np.zeros((n, 2), np.int64)
+    seen = {np.int64(-1)}
     for t in range(n):
         for side in range(4):
             for m in range(partner.shape[2]):
                 if strength[side, t, m] < LEAST_BOND:
                     break
-                u = partner[side, t, m]
+                u = np.int64(partner[side, t, m])
                 p, q = label[t], label[u]
-                if p == q:
+                if p == q or not (stale[p] or stale[q]):
                     continue
                 dy, dx = y[t] + side_y[side] - y[u], x[t] + side_x[side] - x[u]
                 high = max(hull[p, 1], hull[q, 1] + dy) - min(hull[p, 0], hull[q, 0] + dy)
                 wide = max(hull[p, 3], hull[q, 3] + dx) - min(hull[p, 2], hull[q, 2] + dx)
                 if high >= seams.h or wide >= seams.w:
                     continue
-                found = _evidence(p, q, dy, dx, parts, laid, seams, toll)
-                if found > best[p]:
-                    best[p], other[p], put[p, 0], put[p, 1] = found, q, dy, dx
-                if found > best[q]:
-                    best[q], other[q], put[q, 0], put[q, 1] = found, p, -dy, -dx
-    return best, other, put
+                if p > q:
+                    p, q, dy, dx = q, p, -dy, -dx
+                join = ((p * n + q) * (2 * reach_y) + dy + reach_y) * (2 * reach_x) + dx + reach_x
+                if join in seen:
+                    continue
+                seen.add(join)
+                good = _evidence(p, q, dy, dx, parts, laid, seams, toll)
+                if good > best[p]:
+                    best[p], other[p], put[p, 0], put[p, 1] = good, q, dy, dx
+                if good > best[q]:
+                    best[q], other[q], put[q, 0], put[q, 1] = good, p, -dy, -dx
 
 
 @njit
 def join_parts(parts, seams, bonds, toll):
-    """All that are each other's best, round after round, until no join is better than none; in place."""
+    """All that are each other's best, round after round, until no join is better than none; in place. After the first round only those are looked
+    at again that were joined, or whose best was."""
     label, y, x, hull = parts
-    joined = True
-    while joined:
-        joined = False
+    n = label.size
+    best, other, put = np.zeros(n), np.full(n, -1, np.int64), np.zeros((n, 2), np.int64)
+    stale = np.ones(n, np.bool_)
+    while stale.any():
         laid = _laid(parts)
-        best, other, put = _proposals(parts, laid, seams, bonds, toll)
-        for p in range(label.size):
+        best[stale], other[stale] = 0.0, -1
+        _propose(parts, laid, seams, bonds, toll, stale, (best, other, put))
+        stale[:] = False
+        for p in range(n):
             q = other[p]
             if q < p or other[q] != p or best[q] != best[p]:
                 continue
@@ -146,7 +160,10 @@ def join_parts(parts, seams, bonds, toll):
                 x[t] += dx
             hull[p, 0], hull[p, 1] = min(hull[p, 0], hull[q, 0] + dy), max(hull[p, 1], hull[q, 1] + dy)
             hull[p, 2], hull[p, 3] = min(hull[p, 2], hull[q, 2] + dx), max(hull[p, 3], hull[q, 3] + dx)
-            joined = True
+            stale[p] = stale[q] = True
+        joined = stale.copy()
+        for p in range(n):
+            stale[p] |= other[p] >= 0 and joined[other[p]]
 
 
 def as_evidence(affinities: SeamScores) -> SeamScores:
