@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import os
 import signal
@@ -289,7 +290,24 @@ def test_confidence_of_two_sum_is_high_on_a_clear_table_and_low_on_noise():
     moves = moves_of(noise, place)
     for k in (0, 7, len(moves.start) - 1):
         p, q = int(moves.start[k]), int(moves.end[k])
-        by_hand = two_sum(noise, moves.made(k, 20)) - two_sum(noise, place)
+        moved = np.insert(np.delete(place, p), q, p)
+        by_hand = two_sum(noise, moved) - two_sum(noise, place)
         assert _change(alike, p, q) == pytest.approx(by_hand)
     sure = seriate(clear, Criterion.two_sum).solution
     assert all(len(places) == 1 for places in sure.sets().places)
+
+
+def test_the_walk_by_two_sum_meets_orders_as_often_as_it_says():
+    from unshuffle.solve.path.walk import nearby_by_two_sum
+
+    rng = np.random.default_rng(0)
+    alike = rng.random((5, 5))
+    alike = alike + alike.T
+    np.fill_diagonal(alike, 0.0)
+    orders = np.array(list(itertools.permutations(range(5))))
+    value = np.array([two_sum(alike.max() - alike, order) for order in orders])
+    chance = np.exp((value.min() - value) / 4.0)
+    met = nearby_by_two_sum(np.arange(5), alike, 4.0, rng, 3000)
+    for item in range(5):
+        expected = [chance[orders[:, place] == item].sum() / chance.sum() for place in range(5)]
+        assert np.abs((met == item).mean(0) - expected).max() < 0.04

@@ -30,8 +30,11 @@ if TYPE_CHECKING:
 DETOUR, LEAST = 1.0, 0.1
 """Temperature of paths, in mean detours (how much longer two links are than the way past the item between them: the thickness of the
 data), and what it is at least, in units of what tells near items apart."""
-ON_RINGS = 0.15  # of tours, in the same units
+ON_RINGS = 0.3  # of tours, in the same units
 ACROSS = 0.8 * SURE  # of paths over several lags, in units of the scatter across a joint
+AGAIN, SOME = 2, 20
+"""How often the temperature of a path is measured again, along how many orders. The best order is smoother than the true one, the more so the
+noisier the data are; orders that are met at a temperature are as rough as the truth is."""
 NOTHING = 1e-4  # a share below this is none
 
 
@@ -150,23 +153,30 @@ def walk_around(
     layout: Path | Cycle,
     cost: Float[np.ndarray, "n n"],
     order: Int[np.ndarray, "n"],
-    allowed: Bool[np.ndarray, "n n"] | None = None,
     temperature: float | None = None,
     **rules: Any,
 ) -> Int[np.ndarray, "orders n"]:
     """Orders nearly as good as this one, by the temperature of the layout unless another is given."""
     weights = np.array(layout.weights if isinstance(layout, Path) else (1.0,))
-    warm = usual_temperature(layout, cost, order) if temperature is None else temperature
-    rules |= {"closed": isinstance(layout, Cycle), "allowed": allowed}
-    return nearby_orders(order, cost, weights, warm, np.random.default_rng(0), **rules)
+    rules = {"closed": isinstance(layout, Cycle), "rng": np.random.default_rng(0)} | rules
+    if temperature is None:
+        temperature = usual_temperature(layout, cost, order[None])
+        met, few = order, dict[str, Any](rules, count=SOME)
+        for _ in range(AGAIN if isinstance(layout, Path) else 0):
+            some = nearby_orders(met, cost, weights, temperature, **few)
+            temperature, met = usual_temperature(layout, cost, some), some[-1]
+    return nearby_orders(order, cost, weights, temperature, **rules)
 
 
-def usual_temperature(layout: Path | Cycle, cost: Float[np.ndarray, "n n"], order: Int[np.ndarray, "n"]) -> float:
-    """How much dearer an order may be and still be as likely to be the true one, but for a factor e."""
+def usual_temperature(
+    layout: Path | Cycle, cost: Float[np.ndarray, "n n"], orders: Int[np.ndarray, "orders n"]
+) -> float:
+    """How much dearer an order may be and still be as likely to be the true one, but for a factor e: by what these orders are like."""
     least = 1e-9 * float(np.abs(cost).max()) + 1e-300
     if isinstance(layout, Path) and len(layout.weights) > 1:
-        return max(ACROSS * scatter(cost[np.ix_(order, order)], np.array(layout.weights)), least)
-    n = len(order)
+        weights = np.array(layout.weights)
+        return max(ACROSS * float(np.mean([scatter(order, cost, weights) for order in orders])), least)
+    n = orders.shape[1]
     if n < 3:
         return least
     near = np.where(np.eye(n, dtype=bool), np.inf, np.minimum(cost, cost.T))
@@ -174,7 +184,7 @@ def usual_temperature(layout: Path | Cycle, cost: Float[np.ndarray, "n n"], orde
     unit = float((near.mean(1) - near[:, 0]).mean())
     if isinstance(layout, Cycle):
         return max(ON_RINGS * unit, least)
-    before, item, after = order[:-2], order[1:-1], order[2:]
+    before, item, after = orders[:, :-2], orders[:, 1:-1], orders[:, 2:]
     detour = float((cost[before, item] + cost[item, after] - cost[before, after]).mean())
     return max(DETOUR * detour, LEAST * unit, least)
 
@@ -182,7 +192,15 @@ def usual_temperature(layout: Path | Cycle, cost: Float[np.ndarray, "n n"], orde
 def chain_shares(layout: Path | Cycle, cost: Float[Tensor, "n n"], allowed: Tensor | None, found: Solution) -> Shares:
     """Of paths and cycles with a whole matrix of costs."""
     mask = None if allowed is None else allowed.numpy()
-    return near_orders(layout, cost.double().numpy(), found.best_order.numpy(), allowed=mask)
+    return with_tried(near_orders(layout, cost.double().numpy(), found.best_order.numpy(), allowed=mask), found)
+
+
+def with_tried(shares: Shares, found: Solution) -> Shares:
+    """Of tours half by the other ones that the solver made: how those end that are as good is more than a walk around one of them sees."""
+    if shares.places is not None or shares.partners is None or found.tried is None or len(found.tried) < 2:
+        return shares
+    others = of_orders(found.tried.numpy(), closed=True, reversible=True).partners
+    return Shares(None, csr_array((shares.partners + others) / 2))
 
 
 def from_soft(found: Solution) -> Shares:
@@ -193,6 +211,7 @@ def from_soft(found: Solution) -> Shares:
 
 def grid_shares(layout: Grid, evidence: Evidence, allowed: Bool[Tensor, "n n"] | None, found: Solution) -> Shares:
     """Of pictures: by the soft permutation, and by where else the picture may be cut open, which moves all tiles at once."""
+    from .grid.frame import NOISY_CUT
     from .grid.solver import FOR_SETS, judge_grid
 
     order = found.best_order
@@ -202,7 +221,7 @@ def grid_shares(layout: Grid, evidence: Evidence, allowed: Bool[Tensor, "n n"] |
     if allowed is not None or evidence.alike:
         return Shares(upright, partners)
     h, w = evidence.shape
-    down, across = (np.roll(chance, 1) for chance in evidence.frame.chances(order.numpy()))
+    down, across = (np.roll(chance, 1) for chance in evidence.frame.chances(order.numpy(), NOISY_CUT))
     likely = upright.tocoo()
     tile, cell = likely.coords
     parts = []

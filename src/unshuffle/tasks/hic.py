@@ -76,7 +76,7 @@ class Scaffolds:
             cost, _, cuts = joined(self.contacts, self.logs, group)
             n, path = len(group), Path(len(group), reach=REACH)
             rng, order = np.random.default_rng(0), np.arange(n)
-            warm = usual_temperature(path, cost, order)
+            warm = usual_temperature(path, cost, order[None])
             walks = [nearby_orders(order, cost, weights(), warm * heat, rng, cuts=cuts) for heat in HEATS]
             tried = torch.from_numpy(np.concatenate((order[None], *walks)))
             others = different(path, True, tried, path.energy(tried, torch.from_numpy(cost)), count)

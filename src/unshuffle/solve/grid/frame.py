@@ -14,6 +14,9 @@ PLAIN = (0.4, 0.2)
 """If even the weakest line of seams has a mean affinity above the first, the second times its log cost breaks the tie."""
 CUT_SCALE = 0.025
 """Temperature of the choice of the cut, from the likelihood of the true cut on 300 portraits that no benchmark uses."""
+NOISY_CUT = 0.04
+"""The same for sets, which are asked for where tiles are noisy: of 60 portraits with four strengths of noise the true cut is as likely as it
+says with 0.025 to 0.05, and what was put together wrongly has no true cut at all."""
 
 Pair = tuple[np.ndarray, np.ndarray]
 
@@ -70,9 +73,9 @@ class Frame:
         down, across = (int(s.argmin()) + 1 for s in self.scores(order))
         return np.roll(order.reshape(self.shape), (-down, -across), (0, 1)).reshape(-1)
 
-    def chances(self, order: np.ndarray) -> Pair:
+    def chances(self, order: np.ndarray, scale: float = CUT_SCALE) -> Pair:
         """Of each line of seams, after each row and after each column: the probability that it is the border."""
-        odds = [np.exp((score.min() - score) / CUT_SCALE) for score in self.scores(order)]
+        odds = [np.exp((score.min() - score) / scale) for score in self.scores(order)]
         return odds[0] / odds[0].sum(), odds[1] / odds[1].sum()
 
     def certainty(self, order: np.ndarray) -> float:

@@ -297,15 +297,15 @@ def link_chances(
 ) -> Float[np.ndarray, "n-1"]:
     """How sure each link of the order is: 1/2 if a move that breaks it costs nothing, 1 if all cost more than chance explains."""
     gaps = joint_gaps(order, cost, weights, near=near, cuts=cuts)
-    scale = max(SURE * scatter(cost[np.ix_(order, order)], weights), ENOUGH * float(np.abs(cost).mean()), 1e-300)
+    scale = max(SURE * scatter(order, cost, weights), ENOUGH * float(np.abs(cost).mean()), 1e-300)
     return 1 / (1 + np.exp(-(gaps / scale).clip(-50, 50)))
 
 
-def scatter(cost: Float[np.ndarray, "n n"], weights: Float[np.ndarray, "reach"]) -> float:
+def scatter(order: Int[np.ndarray, "n"], cost: Float[np.ndarray, "n n"], weights: Float[np.ndarray, "reach"]) -> float:
     """How much the energy across a joint scatters: each pair around what is usual for its lag, over the pairs across."""
     total = 0.0
-    for lag, weight in enumerate(weights[: len(cost) - 1], start=1):
-        along = np.diagonal(cost, lag)
+    for lag, weight in enumerate(weights[: len(order) - 1], start=1):
+        along = cost[order[:-lag], order[lag:]]
         total += lag * (weight * 1.4826 * float(np.median(np.abs(along - np.median(along))))) ** 2
     return math.sqrt(total)
 
