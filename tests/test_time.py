@@ -275,6 +275,7 @@ def test_sets_of_many_are_left_out_where_they_would_break_the_limit():
 
 
 def test_loading_is_told_apart(monkeypatch):
+    monkeypatch.setattr(common.Clock, "began", None)
     assert common.Clock().loading == 0.0  # no process of its own
     monkeypatch.setattr(common.Clock, "began", time.perf_counter() - 3.0)
     clock = common.Clock()
