@@ -84,7 +84,12 @@ def solve_states(
     with dispensable():
         for start, child in zip(starts, rng.spawn(len(starts)), strict=True):
             searches.append(Settling(start, pieces, child, effort))
+        tried = False
         while not watch.stopped and not all(search.done for search in searches):
+            first = next((search for search in searches if search.grows), None)
+            if first is not None and not tried:
+                first.advance()  # here, since it may have to be compiled: a team would be waited for, whoever presses Ctrl-C
+                tried = True
             in_chunks(some, len(searches))
             best = max(searches, key=lambda search: search.best.score).best
             watch(
@@ -229,6 +234,11 @@ class Settling:
     @property
     def done(self) -> bool:
         return self.failures > PATIENCE
+
+    @property
+    def grows(self) -> bool:
+        """Whether its next step is to anneal again."""
+        return self.search is None and not self.done
 
     def advance(self) -> None:
         if self.done:
