@@ -168,9 +168,8 @@ def test_ctrl_c_does_not_wait_for_a_process_that_does_not_hear_it():
         Processes(2)(time.sleep, (0.0, 100.0), pressed)
     assert time.perf_counter() - began < 50
     left = [child for child in multiprocessing.active_children() if child not in others]
-    until = (
-        time.monotonic() + 30
-    )  # the pool waits for them too, in a thread, and who of both is told that one has ended is chance
+    # the pool waits for them too, in a thread, and who of both is told that one has ended is chance
+    until = time.monotonic() + 30
     while any(child.is_alive() for child in left) and time.monotonic() < until:
         time.sleep(0.1)
     assert not any(child.is_alive() for child in left), "Python itself would wait for it at its end"

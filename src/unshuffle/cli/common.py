@@ -89,7 +89,9 @@ def main() -> None:
     wanted = next((a for a in words if not a.startswith("-")), None)
     try:
         build(wanted, debug)(arguments, prog_name="unshuffle")
-    except KeyboardInterrupt:  # while modules are still loading
+    except (
+        KeyboardInterrupt
+    ):  # outside of the command's own work; modules that are still loading see none, see `interrupt`
         _end_now()
         sys.exit(INTERRUPTED)
     except SystemExit as end:

@@ -64,7 +64,7 @@ def added(a: Tensor, b: Tensor) -> Tensor:
 def pages_kept() -> Iterator[None]:
     """Work in many like steps, such as a training: what a step frees, torch's own tensors too, stays with the process for the next one.
 
-    The step then meets no fresh pages, which takes a tenth to a sixth of its time. For glibc; elsewhere, and where the environment
+    The step then meets no fresh pages, which would have to be cleared first. For glibc; elsewhere, and where the environment
     has settings of its own, nothing changes.
     """
     library = _glibc()
