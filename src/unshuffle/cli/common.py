@@ -89,9 +89,7 @@ def main() -> None:
     wanted = next((a for a in words if not a.startswith("-")), None)
     try:
         build(wanted, debug)(arguments, prog_name="unshuffle")
-    except (
-        KeyboardInterrupt
-    ):  # outside of the command's own work; modules that are still loading see none, see `interrupt`
+    except KeyboardInterrupt:  # outside of the command's own work
         _end_now()
         sys.exit(INTERRUPTED)
     except SystemExit as end:
