@@ -20,7 +20,7 @@ from unshuffle.paper.store import Place, Result, Store
 from unshuffle.report.ambiguity import difference
 from unshuffle.report.answers import answer
 from unshuffle.report.build import Report, build_report
-from unshuffle.report.grid import comparisons, cuts, grids
+from unshuffle.report.grid import comparisons, cuts, elsewhere, grids
 from unshuffle.report.pairs import pairs
 from unshuffle.report.summary import reported, table, tables
 from unshuffle.report.text import latex
@@ -156,6 +156,15 @@ def test_only_runs_of_one_scale_are_compared():
     assert (second.scale, second.differences) == ("sizes", pytest.approx((-0.02,)))
     assert [line[0] for line in comparisons(both)][:2] == ["[10, 11] n 100, scale cpu", "[10, 11] n 100, scale sizes"]
     assert first.differences == found[0].differences
+
+
+def test_more_seeds_at_a_smaller_scale_are_not_hidden_by_fewer_at_a_larger_one():
+    found = table("sorting", [*sorting_results(), cell("global", 0, 1.0, cut="", scale="sizes")])
+    said = "0.740 ± 0.040 with 3 seeds at the smaller scale cpu"
+    assert elsewhere(found) == [f"‡ Unsupervised GS ([10, 11] n 100): {said}."]
+    (line,) = (x for g in grids(found) for x in g.lines if x.method == "Unsupervised GS" and x.kind == "ours")
+    assert "1.000‡" in line.cells
+    assert elsewhere(table("sorting", sorting_results())) == []
 
 
 def test_the_answer_stands_above_the_table_and_comes_from_its_numbers(made):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from .pairs import Pair, pairs, where
 from .summary import PaperTable
-from .words import CUT, difference_text, ours_text, pair_text, paper_text
+from .words import CUT, FEWER, difference_text, elsewhere_text, ours_text, pair_text, paper_text
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,10 @@ def grids(table: PaperTable) -> list[TextTable]:
     return found
 
 
+def footnotes(table: PaperTable) -> list[str]:
+    return cuts(table) + elsewhere(table)
+
+
 def cuts(table: PaperTable) -> list[str]:
     """What was cut or stopped early, by row."""
     found: dict[tuple[str, str], list[str]] = {}
@@ -60,6 +64,17 @@ def cuts(table: PaperTable) -> list[str]:
     for (row, cut), columns in found.items():
         alike.setdefault((cut, ", ".join(columns)), []).append(table.names[row])
     return [f"{CUT} {'; '.join(names)} ({table.columns_title} {c}): {cut}." for (cut, c), names in alike.items()]
+
+
+def elsewhere(table: PaperTable) -> list[str]:
+    """What smaller scales gave with more seeds than the one that is shown, cell by cell."""
+    return [
+        f"{FEWER} {table.names[row]} ({f'{section} {table.columns_title}'.strip()} {column}): {text}."
+        for section, rows in table.sections.items()
+        for row, cells in rows.items()
+        for column, cell in cells.items()
+        if (text := elsewhere_text(cell, table.digits))
+    ]
 
 
 def comparisons(table: PaperTable) -> list[tuple[str, ...]]:

@@ -8,7 +8,7 @@ from html import escape
 
 from .answers import answer
 from .figures import Picture
-from .grid import COMPARISON_HEAD, TextTable, comparisons, cuts, grids
+from .grid import COMPARISON_HEAD, TextTable, comparisons, footnotes, grids
 from .pairs import WEAK
 from .summary import PaperTable
 from .text import LEGEND
@@ -52,7 +52,7 @@ def _section(table: PaperTable) -> str:
     parts += [f"<p>{escape(said)}</p>"] if (said := answer(table)) else []
     parts += [f'<p class="note">{escape(table.note)}</p>'] if table.note else []
     parts += map(_grid, grids(table))
-    parts += [f'<p class="note">{escape(cut)}</p>' for cut in cuts(table)]
+    parts += [f'<p class="note">{escape(note)}</p>' for note in footnotes(table)]
     if lines := comparisons(table):
         parts.append(f'<p class="note">{escape(WEAK)}</p>')
         parts.append(_table(COMPARISON_HEAD, 2, (("first", line) for line in lines)))

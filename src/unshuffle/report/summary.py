@@ -40,6 +40,12 @@ class Cell:
         return stdev(self.ours.values()) if len(self.ours) > 1 else None
 
     @property
+    def with_more_seeds(self) -> str | None:
+        """A smaller scale that was run with more seeds than the one that is shown; the one with most."""
+        most = max(self.scales, key=lambda scale: len(self.scales[scale]), default=None)
+        return most if self.ours and most is not None and len(self.scales[most]) > len(self.ours) else None
+
+    @property
     def difference(self) -> float | None:
         return None if self.mean is None or self.paper is None else self.mean - self.paper[0]
 

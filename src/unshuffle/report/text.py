@@ -6,13 +6,14 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from .answers import answer
-from .grid import COMPARISON_HEAD, comparisons, cuts, grids
+from .grid import COMPARISON_HEAD, comparisons, footnotes, grids
 from .pairs import WEAK
 from .summary import PaperTable
 
 LEGEND = (
     "Per method: ours (mean ± standard deviation over seeds, [number of seeds]), the paper's, and ours minus the paper's. "
-    "† marks cells that had a smaller budget than the paper's or stopped before its end; what that was stands below the table."
+    "† marks cells that had a smaller budget than the paper's or stopped before its end; what that was stands below the table. "
+    "‡ marks cells for which a smaller scale was run with more seeds; what they gave stands there too."
 )
 
 
@@ -27,7 +28,7 @@ def markdown(tables: Iterable[PaperTable], about: Sequence[str]) -> str:
         for grid in found:
             head = (f"{grid.title} {grid.columns_title}".strip(), "", *grid.columns)
             parts.append(_markdown(head, [(line.method, line.kind, *line.cells) for line in grid.lines]))
-        parts += ["  \n".join(cuts(table))] if cuts(table) else []
+        parts += ["  \n".join(said)] if (said := footnotes(table)) else []
         if lines := comparisons(table):
             parts += [WEAK, _markdown(COMPARISON_HEAD, lines)]
         if table.missing:
@@ -51,7 +52,7 @@ def latex(tables: Iterable[PaperTable], about: Sequence[str]) -> str:
             lines += [_latex_line((grid.columns_title, "", *grid.columns)), r"\midrule"]
             lines += [_latex_line((line.method, line.kind, *line.cells)) for line in grid.lines]
             lines += [r"\bottomrule", r"\end{tabular}"]
-            lines += [rf"\par {_latex_text(cut)}" for cut in cuts(table)]
+            lines += [rf"\par {_latex_text(note)}" for note in footnotes(table)]
             parts.append("\n".join([*lines, r"\end{table}"]))
     return "\n\n".join(parts) + "\n"
 
@@ -69,6 +70,7 @@ def _latex_text(text: str) -> str:
         ("#", r"\#"),
         ("±", r"$\pm$"),
         ("†", r"$^\dagger$"),
+        ("‡", r"$^\ddagger$"),
     ):
         text = text.replace(character, command)
     if text[:1] in ("-", "+") and text[1:2].isdigit():  # in text mode a minus is a hyphen

@@ -6,6 +6,7 @@ from .pairs import Pair
 from .summary import Cell
 
 CUT = "†"  # the budget was smaller than the paper's
+FEWER = "‡"  # there are more seeds at a smaller scale
 
 
 def cell_text(cell: Cell, digits: int, paper_digits: int) -> str:
@@ -19,7 +20,16 @@ def ours_text(cell: Cell, digits: int) -> str:
         return "failed" if cell.failed else ""
     seeds = f" [{len(cell.ours)}]" if len(cell.ours) > 1 else ""
     failed = f" ({cell.failed} failed)" if cell.failed else ""
-    return _with_spread(cell.mean, cell.spread, digits) + seeds + (CUT if cell.cuts else "") + failed
+    marks = (CUT if cell.cuts else "") + (FEWER if cell.with_more_seeds else "")
+    return _with_spread(cell.mean, cell.spread, digits) + seeds + marks + failed
+
+
+def elsewhere_text(cell: Cell, digits: int) -> str:
+    """What the smaller scale with more seeds gave, if there is one."""
+    if (scale := cell.with_more_seeds) is None:
+        return ""
+    other = Cell(cell.scales[scale])
+    return f"{_with_spread(other.mean or 0.0, other.spread, digits)} with {len(other.ours)} seeds at the smaller scale {scale}"
 
 
 def paper_text(cell: Cell, digits: int) -> str:
