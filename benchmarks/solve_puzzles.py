@@ -258,7 +258,6 @@ def main() -> None:
     options = parser.parse_args()
     every, first = (int(part) for part in options.stride.split(","))
     reassemble_pile(torch.rand(9, 4, 4, 3) * 255, Grid(3, 3), turned=True)  # compile
-    table = json.loads(options.out.read_text())["table"] if options.out.exists() else []
     for name, files, solve in problems(options.data):
         if options.only and name not in options.only:
             continue
@@ -269,6 +268,8 @@ def main() -> None:
         line = {key: round(float(np.mean([case[key] for case in cases])), 4) for key in cases[0]}
         print(f"{name:<16}{len(cases):>4}  " + "  ".join(f"{k} {v:.4f}" for k, v in line.items()), flush=True)
         row = {"problem": name, "pictures": len(cases), "every, from": [every, first], "threads": torch.get_num_threads(), **line}  # fmt: skip
+        # read only now: another run may have written rows meanwhile
+        table = json.loads(options.out.read_text())["table"] if options.out.exists() else []
         table = [other for other in table if other["problem"] != name] + [row]
         options.out.parent.mkdir(parents=True, exist_ok=True)
         fresh = options.out.with_suffix(".new")
