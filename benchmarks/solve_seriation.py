@@ -2,16 +2,20 @@
 
     python benchmarks/solve_seriation.py --data FOLDER [--seeds 3] [--out results/seriation.json]
     python benchmarks/solve_seriation.py --data FOLDER --events [--out results/seriation_events.json]
+    python benchmarks/solve_seriation.py --data FOLDER --made [--seeds 3] [--out results/seriation_made.json]
 
 FOLDER/seriation holds Munsingen, Bornholm, merzbach and Nelson as CSV; curves are made here. Rows are shuffled first. ``--events`` counts
 anti-Robinson events instead, on these tables and on Irish, Psych24, Wood and Townships: of what `unshuffle seriate` does by default, of
-the standard orders, and of one energy for every table, a path over half of all lags.
+the standard orders, and of one energy for every table, a path over half of all lags. ``--made``: Kendall tau of the default beside path
+length and 2-SUM on made tables with a known order, and on FOLDER/single_cell (Guo et al. 2010), whose cells have a stage; what the default
+goes by was chosen on others of these kinds.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +26,9 @@ from scipy.stats import kendalltau
 import unshuffle as us
 from unshuffle.readers.tables import read_table
 from unshuffle.tasks import seriation
-from unshuffle.tasks.seriation import Criterion
+from unshuffle.tasks.choosing import criterion_for
+from unshuffle.tasks.criteria import Criterion
+from unshuffle.tasks.standard import anti_robinson
 
 OTHERS: dict[str, tuple[str, ...]] = {"Irish": ("Right to Information",), "Psych24": (), "Wood": (), "Townships": ()}
 """Whose order is not known. One county of Ireland lacks a number."""
@@ -72,17 +78,17 @@ def one(name: str, D: np.ndarray, truth: np.ndarray, criterion: Criterion, seed:
     return row
 
 
-def events_of(name: str, D: np.ndarray, criterion: Criterion, truth: np.ndarray | None) -> dict[str, object]:
+def events_of(name: str, D: np.ndarray, truth: np.ndarray | None) -> dict[str, object]:
     """Anti-Robinson events of our order, the standard ones and one over many lags; and tau to the known order, if it is."""
     mixed = np.random.default_rng(0).permutation(len(D))
     D = D[np.ix_(mixed, mixed)]
-    found = seriation.seriate(D, criterion, seed=0)
+    found = seriation.seriate(D, seed=0)
     lags = us.solve(us.Path(len(D), reach=max(1, len(D) // 2)), cost=torch.from_numpy(D), seed=0)
-    orders = {f"default ({criterion.value})": found.order} | {k: o for k, (_, o) in found.others.items()}
+    orders = {f"default ({found.criterion.value})": found.order} | {k: o for k, (_, o) in found.others.items()}
     orders["half of all lags"] = lags.order.numpy()
     row: dict[str, object] = {"name": name, "n": len(D)}
     for method, order in orders.items():
-        row[method] = {"events": seriation.anti_robinson(D, order)}
+        row[method] = {"events": anti_robinson(D, order)}
         if truth is not None:
             tau = abs(float(kendalltau(truth[mixed][order], np.arange(len(order)))[0]))  # pyright: ignore[reportArgumentType]
             row[method] |= {"tau": round(tau, 3)}  # pyright: ignore[reportOperatorIssue]
@@ -95,13 +101,81 @@ def events(data: Path) -> list[dict[str, object]]:
     for name, drop in (TABLES | OTHERS).items():
         path = data / "seriation" / f"{name}.csv"
         table = read_table(path, drop)
-        kind = seriation.kind_of(table)
-        D = seriation.dissimilarity(table, kind)
+        D = seriation.dissimilarity(table, seriation.kind_of(table))
         truth = known(name, path, len(D)) if name in TABLES else None
-        rows.append(events_of(name, D, seriation.criterion_for(table, kind), truth))
+        rows.append(events_of(name, D, truth))
     for kind in ("spiral", "sine", "helix"):
-        rows.append(events_of(f"{kind} 0.02", curve(kind, 100, 0.02, 0), Criterion.path, np.arange(100)))
+        rows.append(events_of(f"{kind} 0.02", curve(kind, 100, 0.02, 0), np.arange(100)))
     return rows
+
+
+def tables(seed: int) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Made tables: kind, dissimilarities, true rank (the same for rows of one block)."""
+    rng = np.random.default_rng(seed)
+    n, d = 60, 20
+    t, rank = np.sort(rng.random(n)), np.arange(n)
+    bumps = np.exp(-(((t[:, None] - rng.uniform(-0.2, 1.2, d)) / 0.3) ** 2))
+    for noise in (0.2, 0.6):
+        yield (
+            f"gradient in {d} columns, noise {noise}",
+            squareform(pdist(bumps + noise * rng.normal(size=(n, d)))),
+            rank,
+        )
+    angle = np.linspace(np.pi, 5 * np.pi, n)
+    turn, height = np.linspace(0, 1.8 * np.pi, n), np.linspace(0, 2, n)
+    curves = {
+        "spiral": np.stack((angle * np.cos(angle), angle * np.sin(angle)), 1) / angle[-1],
+        "helix": np.stack((np.cos(3 * turn), np.sin(3 * turn), height), 1),
+        "open ring": np.stack((np.cos(turn), np.sin(turn)), 1),
+        "sine": np.stack((height, np.sin(2 * np.pi * height) / 2), 1),
+    }
+    for name, points in curves.items():
+        for wide, noise in ((points.shape[1], 0.05), (d, 0.05)):
+            turned = points @ np.linalg.qr(rng.normal(size=(wide, points.shape[1])))[0].T
+            yield f"{name} in {wide} columns", squareform(pdist(turned + noise * rng.normal(size=(n, wide)))), rank
+    block = np.sort(rng.integers(0, 6, n))
+    centres = np.cumsum(rng.normal(size=(6, d)), 0)
+    yield "six blocks", squareform(pdist(centres[block] + rng.normal(size=(n, d)))), block
+    sheet = np.stack((t, rng.random(n) / 3), 1) @ rng.normal(size=(2, d))
+    yield "two gradients", squareform(pdist(sheet + 0.1 * rng.normal(size=(n, d)))), rank
+    for rate, width in ((20, 0.5), (3, 0.1)):
+        finds = rng.poisson(rate * np.exp(-(((t[:, None] - rng.uniform(-0.1, 1.1, 2 * d)) / width) ** 2)))
+        kept = finds.any(1)
+        shares = finds[kept] / finds[kept].sum(1, keepdims=True)
+        yield f"counts, {'dense' if rate > 3 else 'sparse'}", squareform(pdist(shares, "cityblock")), rank[kept]
+
+
+def made(data: Path, seeds: int) -> list[dict[str, object]]:
+    """Per kind of table the mean tau of each criterion and of the default, and how often that is which."""
+    taus: dict[str, list[list[float]]] = {}
+    for seed in range(7000, 7000 + seeds):
+        for name, D, truth in tables(seed):
+            taus.setdefault(name, []).append(compared(D, truth, seed))
+    cells = np.genfromtxt(data / "single_cell" / "guo2010_norm.csv", delimiter=",", skip_header=1)
+    standardised = (cells[:, 1:] - cells[:, 1:].mean(0)) / cells[:, 1:].std(0)
+    taus["428 single cells, by stage"] = [compared(squareform(pdist(standardised)), cells[:, 0], 0)]
+    rows: list[dict[str, object]] = []
+    for name, some in taus.items():
+        means = np.mean(some, 0).round(3).tolist()
+        rows.append({"name": name, "tables": len(some)} | dict(zip(METHODS, means, strict=True)))
+        rows[-1]["default, standard error"] = round(float(np.std(some, 0)[2] / len(some) ** 0.5), 3)
+        print(rows[-1], flush=True)
+    return rows
+
+
+METHODS = ("path", "two-sum", "default", "optimal leaf order", "share by 2-SUM")
+
+
+def compared(D: np.ndarray, truth: np.ndarray, seed: int) -> list[float]:
+    """Tau by each of METHODS, and whether the default went by 2-SUM."""
+    mixed = np.random.default_rng(seed).permutation(len(D))
+    D, truth = D[np.ix_(mixed, mixed)], truth[mixed]
+    by = {c: seriation.seriate(D, c, seed=seed) for c in (Criterion.path, Criterion.two_sum)}
+    asked = criterion_for(D)
+    orders = [by[Criterion.path].order, by[Criterion.two_sum].order, by[asked].order]
+    orders.append(by[Criterion.path].others["optimal leaf order"][1])
+    taus = [abs(float(kendalltau(truth[order], np.arange(len(order)))[0])) for order in orders]  # pyright: ignore[reportArgumentType]
+    return [*taus, float(asked is Criterion.two_sum)]
 
 
 def main() -> None:
@@ -109,11 +183,14 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--events", action="store_true")
+    parser.add_argument("--made", action="store_true")
     parser.add_argument("--out", type=Path, default=None)
     arguments = parser.parse_args()
-    arguments.out = arguments.out or Path("results", "seriation_events.json" if arguments.events else "seriation.json")
-    if arguments.events:
-        arguments.out.write_text(json.dumps(events(arguments.data), indent=1) + "\n")
+    which = "_events" if arguments.events else "_made" if arguments.made else ""
+    arguments.out = arguments.out or Path("results", f"seriation{which}.json")
+    if which:
+        rows = events(arguments.data) if arguments.events else made(arguments.data, arguments.seeds)
+        arguments.out.write_text(json.dumps(rows, indent=1) + "\n")
         return
     print("value (Kendall tau to the known order) and where ours comes from")
     rows = []

@@ -23,17 +23,11 @@ from unshuffle.errors import BadInput
 from unshuffle.readers.tables import Table, read_table
 from unshuffle.solve.solution import Polished, Solution
 from unshuffle.tasks import seriation
+from unshuffle.tasks.choosing import allowed_length, criterion_for, short_order, unexplained
 from unshuffle.tasks.criteria import Criterion, Kind
-from unshuffle.tasks.seriation import (
-    anti_robinson,
-    column_order,
-    criterion_for,
-    dissimilarity,
-    kind_of,
-    path_length,
-    seriate,
-    two_sum,
-)
+from unshuffle.tasks.seriation import column_order, dissimilarity, kind_of, seriate
+from unshuffle.tasks.standard import anti_robinson, path_length, spectral_order, two_sum
+from unshuffle.tasks.two_sum import improved
 from unshuffle.watch import Stopped
 
 
@@ -123,8 +117,6 @@ def test_kinds_are_told_apart() -> None:
     assert kind_of(table(X)) is Kind.features
     assert kind_of(table(D)) is Kind.dissimilarity
     assert kind_of(table(graves(6, 5))) is Kind.counts
-    assert criterion_for(table(graves()), Kind.counts) is Criterion.two_sum
-    assert criterion_for(table(graves() + 3), Kind.counts) is Criterion.path
     assert dissimilarity(table(D), Kind.dissimilarity) == pytest.approx(D)
     assert dissimilarity(table(X * [1, 10, 100]), Kind.features) == pytest.approx(
         dissimilarity(table(X), Kind.features)
@@ -159,6 +151,76 @@ def test_graves_come_back_and_nothing_is_above_the_standard_methods(criterion: C
     found = seriate(dissimilarity(table, Kind.counts), criterion)
     assert found.value <= min(value for value, _ in found.others.values()) * (1 + 1e-9)
     assert tau(mixed[found.order]) > (0.7 if criterion is Criterion.path else 0.9)
+
+
+def gradient(n: int = 40, d: int = 20, noise: float = 0.5, seed: int = 0) -> np.ndarray:
+    """Columns that come and go along the rows, with noise; mixed rows are for the caller."""
+    rng = np.random.default_rng(seed)
+    level = np.exp(-(((np.linspace(0, 1, n)[:, None] - rng.uniform(-0.2, 1.2, d)) / 0.4) ** 2))
+    return squareform(pdist(level + noise * rng.normal(size=(n, d))))
+
+
+def spiral(columns: int, noise: float, n: int = 60) -> np.ndarray:
+    rng, angle = np.random.default_rng(1), np.linspace(np.pi, 5 * np.pi, n)
+    points = np.stack((angle * np.cos(angle), angle * np.sin(angle)), 1) / angle[-1]
+    turned = points @ np.linalg.qr(rng.normal(size=(columns, 2)))[0].T
+    return squareform(pdist(turned + noise * rng.normal(size=turned.shape)))
+
+
+def test_a_table_asks_for_2_sum_where_neighbours_say_little() -> None:
+    names = [str(k) for k in range(20)]
+    finds = dissimilarity(Table(names, names[:16], graves().astype(float)), Kind.counts)
+    assert criterion_for(finds) is Criterion.two_sum
+    assert criterion_for(gradient()) is Criterion.two_sum
+    t = np.linspace(0, 1, 60)
+    wave = np.stack((2 * t, np.sin(4 * np.pi * t) / 2), 1) + 0.01 * np.random.default_rng(0).normal(size=(60, 2))
+    assert criterion_for(squareform(pdist(wave))) is Criterion.path  # neighbours do not allow another order
+    noisy = spiral(20, 0.05)  # here they do, but the short one explains far more of the table
+    assert path_length(noisy, improved(noisy, spectral_order(noisy))) < allowed_length(noisy, short_order(noisy))
+    assert criterion_for(noisy) is Criterion.path
+    assert criterion_for(1 - np.eye(6)) is Criterion.path  # nothing to choose
+
+
+def test_what_an_order_leaves_unexplained_is_counted_as_said() -> None:
+    D, n = gradient(13), 13
+    order = np.random.default_rng(0).permutation(n)
+    R = D[np.ix_(order, order)]
+    for scale, error in zip((1, 2), unexplained(D, order), strict=True):
+        squares = []
+        for a, b in itertools.permutations(range(n), 2):
+            beside = [R[c, b] for c in range(n) if 0 < abs(c - a) <= scale and c != b]
+            squares += [(R[a, b] - np.mean(beside)) ** 2] if beside else []
+        assert error == pytest.approx(np.mean(squares))
+
+
+@settings(max_examples=10)
+@given(st.integers(2, 12), st.integers(0, 1000))
+def test_exchanges_lower_2_sum_until_none_does(n: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    D, start = squareform(pdist(rng.random((n, 3)))), rng.permutation(n)
+    order = improved(D, start)
+    value = two_sum(D, order)
+    assert sorted(order.tolist()) == list(range(n))
+    assert value <= two_sum(D, start) * (1 + 1e-12)
+    for p, q in itertools.combinations(range(n), 2):
+        other = order.copy()
+        other[[p, q]] = other[[q, p]]
+        assert two_sum(D, other) >= value * (1 - 1e-6)
+
+
+def test_many_rows_by_2_sum_are_exchanged_instead_of_annealed(monkeypatch) -> None:
+    monkeypatch.setattr(seriation, "MOST_ANNEALED", 30)
+    monkeypatch.setattr(seriation, "_anneal", None)
+    mixed = np.random.default_rng(0).permutation(40)
+    found = seriate(gradient()[np.ix_(mixed, mixed)], polish=True)
+    assert tau(mixed[found.order]) > 0.6
+    assert tau(mixed[short_order(found.dissimilarity)]) < 0.6
+    assert found.winner.startswith("exchanges from the ")
+    assert found.value == pytest.approx(two_sum(found.dissimilarity, found.order))
+    assert found.value < min(value for value, _ in found.others.values())
+    assert found.solution.best_energy == pytest.approx(found.value)
+    assert 0 < float(found.solution.confidence.mean()) < 1
+    assert len(found.solution.sets(0.9).places) == 40
 
 
 @settings(max_examples=4)

@@ -34,7 +34,8 @@ def seriate(
         Criterion | None,
         typer.Option(
             "--criterion",
-            help="path: length of the way through the rows; two-sum: all pairs, for sparse counts; lags: the way over half of all lags.",
+            help="path: length of the way through the rows; two-sum: all pairs, where neighbours say little; lags: the way over half of all "
+            "lags. Path or two-sum, by what the table asks for, if not given.",
         ),
     ] = None,
     columns: Annotated[bool, typer.Option("--columns", help="Order the columns as well.")] = False,
@@ -69,7 +70,6 @@ def seriate(
             raise BadInput(
                 f"{name} compares all pairs of rows, which {len(read.rows)} rows are too many for; leave --criterion out."
             )
-        criterion = criterion or (Criterion.path if many else seriation.criterion_for(read, kind))
         apart = seriation.coordinates(read, kind) if many else seriation.dissimilarity(read, kind)
         if not many:
             show.given((read, apart))
@@ -128,7 +128,7 @@ def ordered_table(table: Table, rows: np.ndarray, across: np.ndarray) -> list[li
 def summary(
     path: Path, table: Table, kind: Kind, found: Seriation, seed: int, across: np.ndarray | None
 ) -> dict[str, Any]:
-    from ..tasks.seriation import anti_robinson, path_length, two_sum
+    from ..tasks.standard import anti_robinson, path_length, two_sum
 
     D, few = found.dissimilarity, len(found.order) <= 500
 

@@ -28,7 +28,7 @@ class Seriator(TransformerMixin, BaseEstimator):  # pyright: ignore[reportGenera
 
     ``metric`` is a name or a function that `scipy.spatial.distance.pdist` takes; scale the features before, as for any
     distance. ``criterion`` is "path" (length of the way through the rows), "two-sum" (all pairs; for sparse counts) or "lags" (a path on
-    which pairs up to half of all places apart count).
+    which pairs up to half of all places apart count); None is path or two-sum, by what the rows ask for, which ``criterion_`` tells.
     Rows may come as a numpy array, a pandas frame, a torch tensor or nested lists; `ordered` gives back the same kind, in order.
     `transform` gives every row, also new ones, its place among the fitted ones, so that it can stand in the middle of a pipeline.
 
@@ -40,7 +40,7 @@ class Seriator(TransformerMixin, BaseEstimator):  # pyright: ignore[reportGenera
     def __init__(
         self,
         metric: str | Callable[[np.ndarray, np.ndarray], float] = "euclidean",
-        criterion: str = "path",
+        criterion: str | None = None,
         polish: bool = False,
         time_limit: float | None = None,
         random_state: int = 0,
@@ -57,11 +57,12 @@ class Seriator(TransformerMixin, BaseEstimator):  # pyright: ignore[reportGenera
         apart = self._dissimilarity(rows)
         found = seriate(
             apart,
-            _criterion(self.criterion),
+            None if self.criterion is None else _criterion(self.criterion),
             seed=self.random_state,
             time_limit=self.time_limit,
             polish=self.polish,
         )
+        self.criterion_ = found.criterion.value
         self.order_, self.energy_ = found.solution.best_order.numpy(), found.solution.best_energy
         same = np.array_equal(self.order_, found.order)
         self.confidence_ = (found.solution if same else found.at(self.order_)).confidence.numpy()

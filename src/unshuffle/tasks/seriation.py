@@ -1,8 +1,8 @@
 r"""Seriation: the rows of a table in an order in which neighbours are alike, beside what the standard methods find.
 
-Three criteria. *Path length*, $\sum_a D_{o(a), o(a+1)}$: right where near rows really are near (curves, dense counts).
-*2-SUM*, $\sum_{i<k} (\max D - D_{ik}) (r_i - r_k)^2$ with r the positions: right for sparse incidence tables, where most pairs have
-nothing in common and are equally far apart, so that adjacent rows alone say little about which end is which. *Lags*, the length of a path on
+Three criteria. *Path length*, $\sum_a D_{o(a), o(a+1)}$: right where near rows really are near (curves).
+*2-SUM*, $\sum_{i<k} (\max D - D_{ik}) (r_i - r_k)^2$ with r the positions: right where adjacent rows alone say little about which end is
+which, in noise of many columns and in sparse incidence tables; `choosing` says which of the two a table asks for. *Lags*, the length of a path on
 which pairs up to half of all places apart count, the nearer the more: it has few anti-Robinson events, and is wrong where
 the data come back to where they have been (a spiral).
 """
@@ -23,7 +23,6 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from scipy.cluster.hierarchy import leaves_list, linkage, optimal_leaf_ordering
-from scipy.linalg import eigh
 from scipy.spatial.distance import pdist, squareform
 from torch import Tensor
 
@@ -32,18 +31,21 @@ from ..readers.tables import Table
 from ..solve import solve
 from ..solve.kinds import WHOLE, certain, instead
 from ..solve.path.solver import judge_path
-from ..solve.solution import Solution
+from ..solve.solution import Polished, Solution
 from ..structure.layouts import Graph, Path
-from ..watch import Step, Stopped, Watch
+from ..watch import Step, Stopped, Watch, dispensable
+from .choosing import LINKAGES, criterion_for
 from .criteria import Criterion, Kind
-from .two_sum import confidence_of, shares_of
+from .standard import path_length, spectral_order, two_sum
+from .two_sum import confidence_of, improved, shares_of
 
 MOST_LEAVES = 1500  # optimal leaf ordering is cubic: 1500 rows take half a minute
+MOST_ANNEALED = 200
+"""Rows that 2-SUM is annealed for. On a table of 428 (Guo et al. 2010) exchanges from the spectral order end 0.1 % lower, in a thousandth of the time."""
 SOON = 500  # rows: the optimal leaf order of fewer takes less than a second
 LEAVES = """import pickle, sys
 from scipy.cluster.hierarchy import optimal_leaf_ordering
 pickle.dump(optimal_leaf_ordering(*pickle.load(sys.stdin.buffer)), sys.stdout.buffer)"""
-LINKAGES = ("average", "complete", "single")
 
 
 def kind_of(table: Table) -> Kind:
@@ -66,12 +68,6 @@ ASSUMED = {
     "counts if they are not",
 }
 """What is said of a kind that nobody gave."""
-
-
-def criterion_for(table: Table, kind: Kind) -> Criterion:
-    """2-SUM for counts most of which are zero, path length for everything else."""
-    sparse = kind is Kind.counts and float((table.values == 0).mean()) > 0.5
-    return Criterion.two_sum if sparse else Criterion.path
 
 
 def dissimilarity(table: Table, kind: Kind) -> Float[np.ndarray, "n n"]:
@@ -136,27 +132,6 @@ def many(table: Table, kind: Kind) -> bool:
     return kind is not Kind.dissimilarity and len(table.values) > WHOLE
 
 
-def path_length(D: Float[np.ndarray, "n n"], order: Int[np.ndarray, "n"]) -> float:
-    return float(D[order[:-1], order[1:]].sum())
-
-
-def two_sum(D: Float[np.ndarray, "n n"], order: Int[np.ndarray, "n"]) -> float:
-    place = np.arange(len(order))
-    alike = D.max() - D[np.ix_(order, order)]
-    return float((alike * (place[:, None] - place[None, :]) ** 2).sum() / 2)
-
-
-def anti_robinson(D: Float[np.ndarray, "n n"], order: Int[np.ndarray, "n"]) -> int:
-    """Triples a < b < c of positions with D_ab > D_ac or D_bc > D_ac: times that going further brings you nearer."""
-    R = D[np.ix_(order, order)]
-    n, events = len(order), 0
-    for a in range(n):
-        right, left = R[a, a + 1 :], R[a, :a][::-1]
-        for side in (right, left):
-            events += int((np.triu(side[:, None] > side[None, :] + 1e-12, 1)).sum())
-    return events
-
-
 def over_lags(n: int) -> Path:
     return Path(n, reach=max(1, n // 2))
 
@@ -170,15 +145,6 @@ CRITERIA: dict[Criterion, Callable[[np.ndarray, np.ndarray], float]] = {
     Criterion.two_sum: two_sum,
     Criterion.lags: lag_length,
 }
-
-
-def spectral_order(D: Float[np.ndarray, "n n"]) -> Int[np.ndarray, "n"]:
-    """By the Fiedler vector of the similarities max D - D (Atkins, Boman and Hendrickson 1998): 2-SUM relaxed."""
-    alike = D.max() - D
-    np.fill_diagonal(alike, 0.0)
-    laplacian = np.diag(alike.sum(1)) - alike
-    last = min(1, len(D) - 1)
-    return np.argsort(eigh(laplacian, subset_by_index=(last, last))[1][:, 0], kind="stable")
 
 
 def leaf_order(
@@ -238,20 +204,24 @@ class Seriation:
 
 def seriate(
     D: Float[np.ndarray, "n n"],
-    criterion: Criterion = Criterion.path,
+    criterion: Criterion | None = None,
     *,
     seed: int = 0,
     time_limit: float | None = None,
     callback: Callable[[Step], object] | None = None,
     polish: bool = False,
 ) -> Seriation:
-    """Anneal; if a standard method found something lower, anneal again from there, so that the result is never above it."""
+    """Anneal; if a standard method found something lower, anneal again from there, so that the result is never above it.
+
+    Without a criterion, by what the table asks for (`choosing`).
+    """
     n = len(D)
     if n < 2:
         raise BadInput("Seriation needs at least two rows.")
-    measure = CRITERIA[criterion]
     watch = Watch(time_limit, callback)  # one clock for all of it; annealings meet Ctrl-C by watches of their own
     with watch:
+        criterion = criterion or _asked_for(D, watch)
+        measure = CRITERIA[criterion]
         watch.show(Step(0.0, "spectral order", 0.0, math.nan, math.nan))
         others = {"spectral": spectral_order(D)}
 
@@ -272,6 +242,8 @@ def seriate(
         # to anneal after Ctrl-C, however shortly, would take as long as all that was done
         best = _unannealed(D, criterion, order, watch)
         return Seriation(order, criterion, value, name, values, _judged(best, D, criterion), D)
+    if criterion is Criterion.two_sum and n > MOST_ANNEALED:
+        return _exchanged(D, values, watch, polish)
     options = {"seed": seed, "callback": callback, "polish": polish}
     first = _anneal(D, criterion, None, time_limit=_left(watch), **options)
     winner, best = "annealed", first
@@ -284,6 +256,26 @@ def seriate(
         if best.energy > value - slack:
             winner, best = name, _with(best, D, criterion, order)
     return Seriation(best.order.numpy(), criterion, best.energy, winner, values, _judged(best, D, criterion), D)
+
+
+def _asked_for(D: Float[np.ndarray, "n n"], watch: Watch) -> Criterion:
+    """What the table asks for; path length if nobody waits for the answer."""
+    watch.show(Step(0.0, "what the table asks for", 0.0, math.nan, math.nan))
+    with dispensable():
+        return criterion_for(D)
+    return Criterion.path
+
+
+def _exchanged(
+    D: Float[np.ndarray, "n n"], values: dict[str, tuple[float, np.ndarray]], watch: Watch, polish: bool
+) -> Seriation:
+    """By 2-SUM: the best of what exchanges of rows make of the standard orders."""
+    orders = {name: improved(D, order) for name, (_, order) in values.items()}
+    name, order = min(orders.items(), key=lambda item: two_sum(D, item[1]))
+    found = _unannealed(D, Criterion.two_sum, order, watch)
+    found = replace(found, polished=Polished(found.order, found.energy)) if polish else found
+    judged = _judged(found, D, Criterion.two_sum)
+    return Seriation(order, Criterion.two_sum, found.energy, f"exchanges from the {name}", values, judged, D)
 
 
 def _with(found: Solution, D: np.ndarray, criterion: Criterion, order: Int[np.ndarray, "n"]) -> Solution:
@@ -374,17 +366,20 @@ def column_order(
         order = used[np.argsort(centre[used], kind="stable")]
     elif len(used) > 2:
         D = dissimilarity(some, kind) if kind is Kind.counts else squareform(pdist(some.values))
-        found = seriate(D, criterion_for(table, kind), seed=seed, time_limit=time_limit)
+        found = seriate(D, seed=seed, time_limit=time_limit)
         order, confidence[used] = used[found.order], found.solution.confidence.numpy()
     if len(order) > 1 and np.corrcoef(centre[order], np.arange(len(order)))[0, 1] < 0:
         order = order[::-1]
     return np.concatenate((order, np.setdiff1d(np.arange(width), used))), confidence
 
 
-def foreseen(n: int, criterion: Criterion, time_limit: float | None = None, near: bool = False) -> tuple[float, float]:
+def foreseen(
+    n: int, criterion: Criterion | None, time_limit: float | None = None, near: bool = False
+) -> tuple[float, float]:
     """Seconds and gigabytes that n rows may take; measured on 2 cores. ``near``: only near ones are compared."""
     if near:
         seconds = 3e-4 * n
         return seconds if time_limit is None else min(seconds, time_limit), 3e-6 * n
-    seconds = (leaf_seconds(n) if n <= MOST_LEAVES else 0.0) + (2e-5 if criterion is Criterion.path else 2e-4) * n**2
+    annealed = criterion is Criterion.lags or (criterion is not Criterion.path and n <= MOST_ANNEALED)
+    seconds = (leaf_seconds(n) if n <= MOST_LEAVES else 0.0) + (2e-4 if annealed else 2e-5) * n**2
     return seconds if time_limit is None else min(seconds, time_limit), 120 * n**2 / 1e9
