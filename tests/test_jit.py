@@ -200,3 +200,29 @@ def test_a_kernel_within_another_is_not_the_one_that_python_calls(monkeypatch):
     assert not doubled.signatures
     assert doubled(np.arange(3.0), 2) == 2
     assert len(doubled.signatures) == 1
+
+
+@njit
+def refusing(x):
+    if x[0] < 0:
+        raise ValueError("below zero")
+    return x[0]
+
+
+@njit
+def asking(x):
+    return 1 + refusing(x)
+
+
+def test_a_kernel_within_another_is_no_machine_code_of_its_own(monkeypatch):
+    """Nothing but the kernel that Python calls is ever run; what the inner one raises reaches Python all the same."""
+    from numba.core.caching import NullCache
+
+    monkeypatch.setattr(asking, "_cache", NullCache())
+    assert asking(np.ones(1)) == 2
+    with pytest.raises(ValueError, match="below zero"):
+        asking(-np.ones(1))
+    within = refusing.get_call_template.__closure__[0].cell_contents.__self__
+    (inner,), (outer,) = within.overloads.values(), asking.overloads.values()
+    assert inner.library.get_pointer_to_function(inner.fndesc.llvm_func_name) == 0
+    assert outer.library.get_pointer_to_function(outer.fndesc.llvm_func_name) != 0

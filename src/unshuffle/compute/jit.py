@@ -78,9 +78,11 @@ def _ours(kernel: Any, options: dict[str, Any]) -> Any:
     """What numba does otherwise when a kernel is compiled, for a call from Python or from another kernel.
 
     The other kernel has its own copy of it, which Python cannot call and which is not stored: what unpacks arguments that come from
-    Python, and the files, take their part of the time that all is compiled in.
+    Python, the files, and machine code that is never run (`inner`) take most of the time that all is compiled in.
     """
-    within: dict[str, Any] = options | {"no_cpython_wrapper": True}
+    from .inner import Inner
+
+    within: dict[str, Any] = options | {"no_cpython_wrapper": True, "pipeline_class": Inner}
     inner: Any = numba.njit(**within)(kernel.py_func)  # pyright: ignore[reportPossiblyUnboundVariable]
     kernel._compile_for_args = _beside(kernel._compile_for_args, lambda: _stored(kernel))
     kernel.get_call_template, kernel.get_overload = _for_any_number(inner.get_call_template), inner.get_overload

@@ -18,7 +18,7 @@ from ...compute.jit import njit
 from ...compute.vector_math import LOG2E, exp_below, exp_with_power, times_power
 from .lanes import FLAGS, WIDTH, Emit, intrinsic, transposed
 from .logits import as_given, logits, new_words, spend
-from .scaling import PACKED, UNUSABLE, reach
+from .scaling import PACKED, UNUSABLE, put, reach
 
 # as in `one_by_one`
 WEAK = -12.0
@@ -503,7 +503,8 @@ def forward_packed(given, soft, state, limits, low, high):
         if alike == 1:
             easy = iterate(X, None, u, v, room, seen, limits)
         else:
-            v[0, -WIDTH:] *= alike
+            for e in range((n - 1) * WIDTH, n * WIDTH):
+                v[0, e] *= alike
             easy = iterate(X, (alike, alike), u, v, room, seen, limits)
         if easy:
             packed_scale(X, n, n, u[T - 1], v[T])
@@ -527,7 +528,7 @@ def backward_packed(given, soft, grad, state, outs, samples, low, high):
     D = np.empty(n * n * WIDTH, soft.dtype)
     x, tmp = np.empty(n * n, soft.dtype), np.empty((WIDTH, n * n), soft.dtype)
     wanted = outs.beta.shape[0] + outs.field.shape[0] > 0
-    words, alike = new_words(n), soft.dtype.type(given.block[2])
+    first, words, alike = state.first.reshape(-1), new_words(n), soft.dtype.type(given.block[2])
     for job in range(low, high):
         share, b = job // groups, (job % groups) * WIDTH
         for sample in range(samples * share // shares, samples * (share + 1) // shares):
@@ -540,7 +541,7 @@ def backward_packed(given, soft, grad, state, outs, samples, low, high):
                 fetch_ahead(soft[m + WIDTH :], WIDTH * n * n, 0)
                 fetch_ahead(grad[m + WIDTH :], WIDTH * n * n, 0)
                 fetch_ahead(outs.scores[share, b + WIDTH :], WIDTH * n * n, 1)
-            v[0] = state.first[m : m + WIDTH].reshape(n * WIDTH)
+            put(first[m * n : (m + WIDTH) * n], v[0])
             if alike == 1:
                 pull_back(P, G, None, u, v, room, D)
             else:
