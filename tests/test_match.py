@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 
 import unshuffle as us
 from unshuffle.cli.common import build
+from unshuffle.cli.match import read_prior, square
+from unshuffle.readers.tables import Table, read_table
 from unshuffle.solve.match.exact import Distances
 from unshuffle.solve.match.local import Neighbourhoods, laid_out, shared_neighbours
 from unshuffle.solve.match.overlay import coordinates, overlaid
@@ -393,6 +395,30 @@ def test_the_command_writes_pairs_left_out_a_picture_and_json(tables, tmp_path):
     told = run(a, b, "--out", tmp_path / "o").stdout
     assert "A: 28 rows, 2 columns of numbers" in told
     assert "pairs by distances" in told
+
+
+def test_scores_and_distances_are_read_by_name(tables, tmp_path):
+    """A table of scores in another order of rows and columns, and distances whose columns are, say the same."""
+    a, b, true = tables
+    scores = np.zeros((28, 28))
+    scores[tuple(np.array(true).T)] = 1.0
+    for name, seed in (("plain", None), ("shuffled", 0)):
+        rng = np.random.default_rng(seed)
+        i, k = (np.arange(28) if seed is None else rng.permutation(28) for _ in "AB")
+        lines = [",".join(["name", *(f"b{c}" for c in k)]), *(f"a{r}," + ",".join(map(str, scores[r, k])) for r in i)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines))
+    first, second = read_table(a), read_table(b)
+    for name in ("plain", "shuffled"):
+        assert np.array_equal(read_prior(tmp_path / f"{name}.csv", first, second), scores)
+    X, order = first.values, np.random.default_rng(1).permutation(28)
+    D = np.linalg.norm(X[:, None] - X, axis=-1)
+    mixed = Table(first.rows, [first.rows[c] for c in order], D[:, order], "name")
+    assert np.array_equal(square(a, mixed, "A").values, D)
+    other = Table(first.rows, [str(c) for c in range(28)], D, "name")  # no names: as they come
+    assert np.array_equal(square(a, other, "A").values, D)
+    (tmp_path / "typo.csv").write_text((tmp_path / "plain.csv").read_text().replace("a27,", "a99,"))
+    with pytest.raises(us.BadInput, match="'a99', which is no row of A"):
+        read_prior(tmp_path / "typo.csv", first, second)
 
 
 @pytest.mark.parametrize(

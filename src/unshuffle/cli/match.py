@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,7 +30,10 @@ def match(
     distances: Annotated[bool, typer.Option("--distances", help="Both tables are square, distances of rows.")] = False,
     prior: Annotated[
         Path | None,
-        typer.Option("--prior", help="CSV of scores, rows of A by rows of B; 1 weighs as much as structure."),
+        typer.Option(
+            "--prior",
+            help="CSV of scores, rows of A by rows of B, by name if it names them; 1 weighs as much as structure.",
+        ),
     ] = None,
     anchors: Annotated[
         Path | None, typer.Option("--anchors", help="CSV of known pairs: a row of A and a row of B, by name.")
@@ -53,7 +57,9 @@ def match(
     clock = Clock(usual.time_limit)
     first, second = (read_table(path, _present(path, tuple(drop or ()), (a, b))) for path in (a, b))
     announce(f"{understood(first, 'A')}; {understood(second, 'B')}.", usual.silent)
-    scores = None if prior is None else read_table(prior).values
+    if distances:
+        first, second = square(a, first, "A"), square(b, second, "B")
+    scores = None if prior is None else read_prior(prior, first, second)
     known = None if anchors is None else read_anchors(anchors, first, second)
     with progress("match", usual.silent, usual.time_limit) as show:
         show.given((first, second))
@@ -99,6 +105,22 @@ def understood(table: Table, who: str) -> str:
     width = len(table.columns)
     height = len(table.rows)
     return f"{who}: {height} row{'s' * (height > 1)}, {width} column{'s' * (width > 1)} of numbers"
+
+
+def square(path: Path, table: Table, who: str) -> Table:
+    """Distances with the columns in the order of the rows, where they have the same names."""
+    from ..readers.tables import placed
+
+    columns = placed(table.columns, table, path, who)
+    return replace(table, values=table.values[:, columns], columns=[table.columns[k] for k in columns])
+
+
+def read_prior(path: Path, first: Table, second: Table) -> np.ndarray:
+    """Scores in the order of the rows of A and of B: by their names, or as they come if they have other names."""
+    from ..readers.tables import placed, read_table
+
+    scores = read_table(path)
+    return scores.values[placed(scores.rows, first, path, "A")][:, placed(scores.columns, second, path, "B")]
 
 
 def read_anchors(path: Path, first: Table, second: Table) -> list[tuple[int, int]]:

@@ -52,6 +52,19 @@ def read_table(path: str | FilePath, drop: tuple[str, ...] = (), use: tuple[str,
     return Table(names, columns, numbers(sheet, keep, names), named_by, ignored)
 
 
+def placed(names: Sequence[str], table: Table, path: str | FilePath, who: str) -> list[int]:
+    """Where in ``names`` the rows of ``table`` are; names that are none of its rows are taken as they come."""
+    where = {name: k for k, name in enumerate(names)}
+    if {*where} == {*table.rows}:
+        return [where[name] for name in table.rows]
+    strange = [name for name in names if name not in {*table.rows}]
+    if table.named_by is not None and 0 < len(strange) < len(names):
+        raise BadInput(
+            f"{path} names {strange[0][:40]!r}, which is no row of {who} ({table.rows[0]} to {table.rows[-1]})."
+        )
+    return [*range(len(names))]
+
+
 def name_column(sheet: Sheet, dropped: set[int], left: int = 1) -> int | None:
     """The column that names or numbers the rows: text, a title that says so, or 1, 2, 3, ...; ``left`` columns must remain."""
     columns = [k for k in range(sheet.width) if k not in dropped]
