@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.optimize import linear_sum_assignment
 from typer.testing import CliRunner
 
 from unshuffle.cli.common import Clock, build
@@ -17,7 +18,7 @@ from unshuffle.errors import BadInput
 from unshuffle.readers.contacts import Contacts, read_contacts
 from unshuffle.solve.path.lags import joint_gaps, lag_energy
 from unshuffle.tasks.chromosomes import told_apart
-from unshuffle.tasks.hic import balanced, scaffold, weights
+from unshuffle.tasks.hic import balanced, log_contacts, scaffold, weights
 
 
 def genome(sizes: tuple[int, ...], seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -115,6 +116,33 @@ def test_what_was_stopped_has_no_more_groups_than_chromosomes() -> None:
     assert found.status == "interrupted"
     assert len(found.groups) == 8
     assert all(len(set(chromosome[mixed[group]])) == 1 for group in found.groups)
+
+
+def right(groups: list[np.ndarray], chromosome: np.ndarray) -> float:
+    """The share of bins in the group that is best for their chromosome, each group for one."""
+    shared = np.array([[(chromosome[group] == c).sum() for c in np.unique(chromosome)] for group in groups])
+    return float(shared[linear_sum_assignment(-shared)].sum() / len(chromosome))
+
+
+def test_what_was_hardly_begun_is_cut_rather_than_mixed() -> None:
+    counts, chromosome = genome((30,) * 6)
+    pairs = np.random.default_rng(0).permutation(90)
+    order = (2 * pairs[:, None] + np.arange(2)).reshape(-1)  # bins stand beside one true neighbour
+    assert right(told_apart(log_contacts(counts), order, order), chromosome) > 0.95
+    sizes = tuple(np.random.default_rng(1).integers(20, 60, 12).tolist())
+    counts, chromosome = genome(sizes, seed=1)
+    noise = np.triu(np.random.default_rng(1).lognormal(0, 0.3, counts.shape), 1)
+    mixed = np.random.default_rng(2).permutation(len(counts))
+    noisy = ((counts + 8) * (noise + noise.T))[np.ix_(mixed, mixed)]
+    names = [str(k) for k in mixed]
+    bins = np.arange(len(mixed))
+    first = itertools.count()
+    found = scaffold(
+        Contacts(noisy, names, bins, names, np.ones(len(mixed), int), 1, balanced=True),
+        callback=lambda _: next(first) < 1,
+    )
+    assert found.status == "interrupted"
+    assert right(found.groups, chromosome[mixed]) > 0.85
 
 
 def test_balancing_removes_how_well_bins_are_seen(tmp_path) -> None:

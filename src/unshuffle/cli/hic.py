@@ -152,7 +152,8 @@ def lines(result: dict[str, Any], found: Scaffolds, clock: Clock, out: Path) -> 
     if len(found.left_out):
         told.append(f"{len(found.left_out)} bins without contacts were left out.")
     if result["status"] != "finished":
-        told.append(f"Stopped early ({result['status']}): this is the best so far.")
+        parts = "; groups may be parts of one chromosome, or still hold parts of several" if count > 1 else ""
+        told.append(f"Stopped early ({result['status']}): this is the best so far{parts}.")
     if "alternatives" in result:
         told.append("The next best orders of every group are in the JSON.")
     return [*told, f"Look at {out / 'before-after.png'}; the order is {out / 'order.csv'}."]

@@ -1,8 +1,9 @@
 """Which bins are of one chromosome, along one path through everything.
 
-For every lag the order shows how many contacts are usual. A joint is cut if the pairs across it are likelier as pairs from anywhere, the
-clearest joint first. A path that was stopped on its way has the parts of a chromosome in several places, so ends of different
-parts whose pairs are likelier as neighbours are joined again, the clearest first.
+A joint is cut if the pairs across it are likelier as pairs from anywhere than as neighbours, the clearest joint first. What neighbours are like,
+every bin's strongest contacts tell: an order that was stopped on its way has too many wrong ones among them, and chromosomes would stay
+mixed. Such an order has the parts of a chromosome in several places, too, so ends of different parts whose pairs are likelier as
+neighbours, by what is usual along the order, are joined again, the clearest first.
 """
 
 from __future__ import annotations
@@ -50,6 +51,14 @@ class Usual(NamedTuple):
         near = [Bell.of(np.diagonal(logs, lag)) for lag in range(1, min(REACH, n - 1) + 1)]
         return cls(near, Bell.of(far) if len(far) >= 10 else None)
 
+    def of_strongest(self, logs: Float[np.ndarray, "n n"]) -> Usual:
+        """The same with near ones as in the best order: of each bin the two strongest contacts are one place away, the next two two places."""
+        others = logs.copy()
+        np.fill_diagonal(others, -np.inf)
+        strongest = -np.sort(-others, axis=1)[:, :-1]
+        pairs = [strongest[:, 2 * k : 2 * k + 2] for k in range(len(self.near))]
+        return Usual([Bell.of(p) if p.size else bell for p, bell in zip(pairs, self.near, strict=True)], self.far)
+
     def evidence(self, x: np.ndarray, lag: int) -> np.ndarray:
         """The log likelihood ratio of pairs: as such so far apart on a chromosome, against pairs from anywhere; 1 if nothing is far."""
         return np.ones(x.shape) if self.far is None else self.near[lag - 1].log_density(x) - self.far.log_density(x)
@@ -59,8 +68,9 @@ def told_apart(
     logs: Float[np.ndarray, "n n"], order: Int[np.ndarray, "some"], contig: np.ndarray, wanted: int | None = None
 ) -> list[Int[np.ndarray, "bins"]]:
     """The groups of an order, ``wanted`` of them if that is given; contigs stay whole."""
-    usual = Usual.of(logs[np.ix_(order, order)])
-    parts = cut_apart(logs, order, contig, usual, wanted or 1)
+    ordered = logs[np.ix_(order, order)]
+    usual = Usual.of(ordered)
+    parts = cut_apart(logs, order, contig, usual.of_strongest(ordered), wanted or 1)
     ways = [part[::way] for part in parts for way in (1, -1)]
     against = -joint_evidence(logs, ways, usual)
     chains = linked_chains(against, 2, most=0.0 if wanted is None else np.inf, fewest=wanted or 1)
