@@ -181,6 +181,14 @@ def test_a_table_asks_for_2_sum_where_neighbours_say_little() -> None:
     assert criterion_for(1 - np.eye(6)) is Criterion.path  # nothing to choose
 
 
+def test_ctrl_c_while_the_table_is_asked_leaves_the_question(monkeypatch) -> None:
+    monkeypatch.setattr(seriation, "_anneal", None)
+    stages = []
+    found = seriate(gradient(), callback=lambda step: stages.append(step.stage) or len(stages) < 4)
+    assert set(stages[:4]) == {"what the table asks for"}
+    assert (found.criterion, found.solution.status) == (Criterion.path, "interrupted")
+
+
 def test_what_an_order_leaves_unexplained_is_counted_as_said() -> None:
     D, n = gradient(13), 13
     order = np.random.default_rng(0).permutation(n)

@@ -12,15 +12,18 @@ order and one of low 2-SUM are compared. 2-SUM is chosen if
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
-from ..solve.local_search import improve_path
+from ..solve.local_search import always, improve_path
 from ..solve.sets import SOME, walk_around
 from ..structure.layouts import Path
+from ..watch import Stopped
 from .criteria import Criterion
 from .standard import path_length, spectral_order, two_sum
 from .two_sum import improved
@@ -30,32 +33,38 @@ MUCH = 2.0
 """So many times the error, over all scales, is much. On 192 made tables (gradients, curves, blocks, counts) from 1.6 to 2.5 are as good."""
 
 
-def criterion_for(D: Float[np.ndarray, "n n"]) -> Criterion:
-    """2-SUM where its order is as likely as a short one and explains the table about as well, path length everywhere else."""
+def criterion_for(D: Float[np.ndarray, "n n"], more: Callable[[], bool] = always) -> Criterion:
+    """2-SUM where its order is as likely as a short one and explains the table about as well, path length everywhere else.
+
+    `Stopped` is raised where ``more`` says on the way that nobody waits.
+    """
     if len(D) < 4 or not np.ptp(squareform(D, checks=False)):
         return Criterion.path
-    short = short_order(D)
+    short = short_order(D, more)
+    if not more():
+        raise Stopped
     broad = min((improved(D, start) for start in (spectral_order(D), short)), key=lambda order: two_sum(D, order))
     same = np.array_equal(broad, short) or np.array_equal(broad, short[::-1])
-    if same or path_length(D, broad) > allowed_length(D, short) * (1 + 1e-9):
+    if same or path_length(D, broad) > allowed_length(D, short, more) * (1 + 1e-9):
         return Criterion.path
-    less, more = unexplained(D, short), unexplained(D, broad)
-    least = 1e-12 * D.var()
-    much = np.log((more + least) / (less + least)).mean() > np.log(MUCH)
+    left, left_by_broad, least = unexplained(D, short), unexplained(D, broad), 1e-12 * D.var()
+    much = np.log((left_by_broad + least) / (left + least)).mean() > np.log(MUCH)
     return Criterion.path if much else Criterion.two_sum
 
 
-def short_order(D: Float[np.ndarray, "n n"]) -> Int[np.ndarray, "n"]:
+def short_order(D: Float[np.ndarray, "n n"], more: Callable[[], bool] = always) -> Int[np.ndarray, "n"]:
     """The shortest path that local search finds from hierarchical clusterings."""
     apart = squareform(D, checks=False)
     starts = np.array([leaves_list(linkage(apart, method)) for method in LINKAGES], np.int64)
-    orders = improve_path(torch.from_numpy(starts), torch.from_numpy(D)).numpy()
+    orders = improve_path(torch.from_numpy(starts), torch.from_numpy(D), more=more).numpy()
     return min(orders, key=lambda order: path_length(D, order))
 
 
-def allowed_length(D: Float[np.ndarray, "n n"], short: Int[np.ndarray, "n"]) -> float:
+def allowed_length(
+    D: Float[np.ndarray, "n n"], short: Int[np.ndarray, "n"], more: Callable[[], bool] = always
+) -> float:
     """How long the true order may be, as far as neighbours can tell."""
-    lengths = [path_length(D, order) for order in walk_around(Path(len(D)), D, short, count=SOME)]
+    lengths = [path_length(D, order) for order in walk_around(Path(len(D)), D, short, count=SOME, more=more)]
     return float(np.quantile(lengths, 0.1))
 
 

@@ -260,9 +260,12 @@ def seriate(
 
 def _asked_for(D: Float[np.ndarray, "n n"], watch: Watch) -> Criterion:
     """What the table asks for; path length if nobody waits for the answer."""
-    watch.show(Step(0.0, "what the table asks for", 0.0, math.nan, math.nan))
+
+    def more() -> bool:
+        return watch.show(Step(watch.seconds, "what the table asks for", 0.0, math.nan, math.nan))
+
     with dispensable():
-        return criterion_for(D)
+        return criterion_for(D, more)
     return Criterion.path
 
 

@@ -7,10 +7,14 @@ all orders on the way have in common is sure, and where they differ nobody knows
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from ...compute.jit import have_numba, njit
+from ...watch import Stopped
+from ..local_search import always
 from .lags import across, make, nearest, permitted
 
 COUNT = 200  # orders
@@ -34,8 +38,10 @@ def nearby_orders(
     cuts: Bool[np.ndarray, "joints"] | None = None,
     allowed: Bool[np.ndarray, "n n"] | None = None,
     count: int = COUNT,
+    more: Callable[[], bool] = always,
 ) -> Int[np.ndarray, "count n"]:
-    """``count`` orders of a walk around ``order``. ``cuts[a]``: it may be cut before position a. ``held``: both ends stay."""
+    """``count`` orders of a walk around ``order``. ``cuts[a]``: it may be cut before position a. ``held``: both ends stay. `Stopped` is raised
+    once ``more`` says no."""
     n = len(order)
     if n < 3:
         return np.repeat(order[None], count, axis=0)
@@ -48,6 +54,8 @@ def nearby_orders(
     found = np.empty((count, n), np.int64)
     steps = max(BETWEEN * int(joints[:-1].sum()), FEWEST)
     for k in range(-FIRST, count):
+        if not more():
+            raise Stopped
         if closed and allowed is None:  # as a path whose ends stay, which are others each time
             order = np.roll(order, int(rng.integers(n)))
         draws = rng.random((steps, 5))
