@@ -48,6 +48,8 @@ def different(
     layout: Any, reversible: bool, orders: Int[Tensor, "orders n"], energies: Float[Tensor, "orders"], count: int
 ) -> list[Polished]:
     """The best ``count`` of the orders that are not the first of them, nor each other: begun elsewhere and turned round is the same."""
+    if isinstance(layout, Graph):  # such as 2-SUM: whatever the costs are
+        reversible = torch.equal(layout.weights, layout.weights.flip(0, 1))
     first = tuple(_same(layout, reversible, orders[0]).tolist())
     kept: dict[tuple[int, ...], Polished] = {}
     for k in energies.argsort(stable=True).tolist():
@@ -174,4 +176,4 @@ def _pairs(order: Int[Tensor, "n"]) -> Int[Tensor, "exchanges n"]:
 def _same(layout: Any, reversible: bool, order: Int[Tensor, "n"]) -> Int[Tensor, "n"]:
     if isinstance(layout, Cycle):
         return canonical_tour(order) if reversible else order.roll(-int((order == 0).nonzero()[0, 0]))
-    return order.flip(0) if isinstance(layout, Path) and reversible and order[0] > order[-1] else order
+    return order.flip(0) if isinstance(layout, (Path, Graph)) and reversible and order[0] > order[-1] else order
