@@ -52,9 +52,8 @@ def test_rivals_take_turns_and_a_ratio_is_of_one_round(monkeypatch):
     assert "".join(calls) == "ab" + "aabb" * AT_LEAST, "once before the watch runs, then in turns, until it is late"
     assert all(len(found) == AT_LEAST for found in took.rounds.values())
     ticks = count()
-    monkeypatch.setattr(
-        timing, "time", SimpleNamespace(perf_counter=lambda: next(ticks) / 1000)
-    )  # no machine is too busy
+    # a clock that no busy machine makes late
+    monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter=lambda: next(ticks) / 1000))
     took = turns({"a": calls.clear, "b": calls.clear}, 1.0)
     assert all(len(found) == ROUNDS for found in took.rounds.values())
     # a machine that is twice as slow in the second round; a call that is disturbed in the third

@@ -41,6 +41,8 @@ def alternatives(found: Solution, count: int) -> list[Polished]:
     tried = torch.cat((found.best_order.unsqueeze(0), found.order.unsqueeze(0), found.starts, changed(found)))
     cost = _cost(found)
     reversible = isinstance(cost, Large) or (isinstance(cost, Tensor) and torch.equal(cost, cost.mT))
+    if isinstance(found.layout, Graph):  # such as 2-SUM, whatever the costs are
+        reversible = torch.equal(found.layout.weights, found.layout.weights.flip(0, 1))
     return different(found.layout, reversible, tried, energy(tried), count)
 
 
@@ -48,8 +50,6 @@ def different(
     layout: Any, reversible: bool, orders: Int[Tensor, "orders n"], energies: Float[Tensor, "orders"], count: int
 ) -> list[Polished]:
     """The best ``count`` of the orders that are not the first of them, nor each other: begun elsewhere and turned round is the same."""
-    if isinstance(layout, Graph):  # such as 2-SUM: whatever the costs are
-        reversible = torch.equal(layout.weights, layout.weights.flip(0, 1))
     first = tuple(_same(layout, reversible, orders[0]).tolist())
     kept: dict[tuple[int, ...], Polished] = {}
     for k in energies.argsort(stable=True).tolist():

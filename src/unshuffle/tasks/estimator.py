@@ -27,7 +27,7 @@ class Seriator(TransformerMixin, BaseEstimator):  # pyright: ignore[reportGenera
     """Orders rows so that neighbours are alike; from features, or from dissimilarities (``metric="precomputed"``).
 
     ``metric`` is a name or a function that `scipy.spatial.distance.pdist` takes; scale the features before, as for any
-    distance. ``criterion`` is "path" (length of the way through the rows), "two-sum" (all pairs; for sparse counts) or "lags" (a path on
+    distance. ``criterion`` is "path" (length of the way through the rows), "two-sum" (all pairs; where neighbours say little) or "lags" (a path on
     which pairs up to half of all places apart count); None is path or two-sum, by what the rows ask for, which ``criterion_`` tells.
     Rows may come as a numpy array, a pandas frame, a torch tensor or nested lists; `ordered` gives back the same kind, in order.
     `transform` gives every row, also new ones, its place among the fitted ones, so that it can stand in the middle of a pipeline.
