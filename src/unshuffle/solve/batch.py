@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..compute.copying import copy_into
 from ..compute.jit import have_numba, njit
 from ..compute.threads import in_chunks
 from ..errors import BadInput, whole
@@ -220,12 +221,12 @@ def _search(costs, near, closed, kicks, seed, order):
         return
     size = n if closed else n + 1
     chain = np.empty(size + 1, np.int64)
-    chain[:n] = order
+    copy_into(chain, order)
     chain[size - 1] = order[n - 1] if closed else n
     place, waiting = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.bool_)
     for turn in range(TURNS):
         shift = (seed // (turn + 1)) % size
-        chain[:size] = np.concatenate((chain[shift:size], chain[:shift]))
+        copy_into(chain, np.concatenate((chain[shift:size], chain[:shift])))
         chain[size] = chain[0]
         for p in range(size):
             place[chain[p]] = p

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from ..compute.copying import copy_into
 from ..compute.jit import njit
 
 WINDOW = 8  # markers between the first and the last that a move touches
@@ -226,10 +227,10 @@ def _changed(window, move):
     """The window turned (0), with its first marker last (1), or with its last marker first (2)."""
     other = window[::-1].copy()
     if move == 1:
-        other[:-1] = window[1:]
+        copy_into(other, window[1:])
         other[-1] = window[0]
     elif move == 2:
-        other[1:] = window[:-1]
+        copy_into(other[1:], window[:-1])
         other[0] = window[-1]
     return other
 
@@ -248,7 +249,7 @@ def _ripple_pass(order, emit, step, prior, messages, gains):
     for low in range(n - 1):
         if low == 0:
             for m in range(individuals):
-                into[m] = prior
+                copy_into(into[m], prior)
         else:
             _through(ahead[low - 1], step, into)
         for high in range(low + 2, min(n, low + WINDOW) + 1):
@@ -261,7 +262,7 @@ def _ripple_pass(order, emit, step, prior, messages, gains):
                 elif gain > best:
                     best, chosen = gain, move
             if chosen >= 0:
-                order[low:high] = _changed(order[low:high], chosen)
+                copy_into(order[low:], _changed(order[low:high], chosen))
                 improved = True
         for m in range(individuals):  # the message that goes on from this place
             mass = 0.0

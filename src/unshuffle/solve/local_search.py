@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from ..compute.copying import copy_into, reverse
 from ..compute.jit import njit
 from ..compute.threads import in_chunks
 from ..shapes import Mask, Order
@@ -153,12 +154,12 @@ def _reversals(order, cost, allowed, closed, least):
                 after = order[(high + 1) % n]
                 change += cost[first, after] - cost[last, after]
             if change < -least:
-                order[low : high + 1] = order[low : high + 1][::-1].copy()
+                reverse(order[low : high + 1])
                 if _fits(order, allowed, low, high):
                     improved = True
                     _sums(order, cost, forward, backward)
                 else:
-                    order[low : high + 1] = order[low : high + 1][::-1].copy()
+                    reverse(order[low : high + 1])
     return improved
 
 
@@ -167,14 +168,14 @@ def _shift(order, low, high, place, flip):
     """Move positions low..high to just after position ``place``, reversed if ``flip``; returns the range it touched."""
     block = order[low : high + 1].copy()
     if flip:
-        block = block[::-1].copy()
+        reverse(block)
     size = block.size
     if place > high:
-        order[low : place + 1 - size] = order[high + 1 : place + 1].copy()
-        order[place + 1 - size : place + 1] = block
+        copy_into(order[low:], order[high + 1 : place + 1])
+        copy_into(order[place + 1 - size :], block)
         return low, place
-    order[place + 1 + size : high + 1] = order[place + 1 : low].copy()
-    order[place + 1 : place + 1 + size] = block
+    copy_into(order[place + 1 + size :], order[place + 1 : low].copy())
+    copy_into(order[place + 1 :], block)
     return place + 1, high
 
 
@@ -230,7 +231,7 @@ def _move_block(order, cost, allowed, closed, least, low, high):
                 start, end = _shift(order, low, high, place, flip == 1)
                 if _fits(order, allowed, start, end):
                     return True
-                order[:] = saved
+                copy_into(order, saved)
     return False
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...compute.copying import places_into
 from ...compute.jit import njit
 from .seams import SeamScores, at
 from .segments import Bench, around
@@ -107,7 +108,7 @@ def harvest(order: np.ndarray, other: np.ndarray, seams: SeamScores, enough: flo
     h, w = seams.h, seams.w
     n = order.size
     place = np.empty(n, np.int64)
-    place[order] = np.arange(n)
+    places_into(place, order)
     marks = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
     allowed = np.zeros((0, 0), np.bool_)
     bench = Bench(order, place, seams, allowed, marks[0], marks[1], np.empty(n, np.int64), np.empty(n, np.int64))

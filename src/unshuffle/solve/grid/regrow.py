@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...compute.copying import copy_into
 from ...compute.jit import njit
 from .seams import LEAST_BOND, Bonds, SeamScores, at
 from .segments import members_of
@@ -148,7 +149,7 @@ def regrow(y, x, seams, bonds, label, allowed, toll, states=1):
     for s in range(n):
         size = start[s + 1] - start[s]
         if size > 0:
-            hulls[s] = _hull(members[start[s] : start[s + 1]], y, x)
+            copy_into(hulls[s], _hull(members[start[s] : start[s + 1]], y, x))
         if size > most and hulls[s, 1] - hulls[s, 0] < h and hulls[s, 3] - hulls[s, 2] < w:
             chosen, most = s, size
     box = np.array([h + 1, 2 * h, w + 1, 2 * w]) if allowed.size > 0 else hulls[chosen].copy()

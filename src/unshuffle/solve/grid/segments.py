@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ...compute.copying import copy_into, places_into
 from ...compute.jit import njit
 from ...shapes import Mask, Order
 from ...watch import Watch
@@ -219,7 +220,7 @@ def _shift_all(order, seams, bonds, label, allowed, enough):
     partner, strength = bonds
     n = h * w
     place = np.empty(n, np.int64)
-    place[order] = np.arange(n)
+    places_into(place, order)
     members, start = members_of(label)
     inside = np.zeros(n, np.bool_)
     scratch = np.zeros(n, np.bool_), np.empty(n, np.int64), np.empty(n, np.int64)
@@ -263,7 +264,7 @@ def _shift_all(order, seams, bonds, label, allowed, enough):
             for t in tiles:
                 inside[place[t]] = False
             if improved:
-                place[order] = np.arange(n)
+                places_into(place, order)
     return total
 
 
@@ -306,7 +307,7 @@ def _shift_lines(order, seams, allowed, enough):
                     new[c] = grid[source, m]
                     legal = legal and (allowed.size == 0 or allowed[new[c], c])
             if legal:
-                order[:] = new
+                copy_into(order, new)
                 improved = True
 
 

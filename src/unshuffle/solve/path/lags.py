@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from ...compute.copying import copy_into
 from ...compute.jit import njit
 from ...watch import dispensable
 from ..local_search import always
@@ -160,8 +161,8 @@ def make(order, joints, i, j, k, move):
     for a in range(i + 1, k):
         low, high = came_from(a - 1, i, j, k, move), came_from(a, i, j, k, move)
         cut[a - i] = True if a == middle else joints[max(low, high)]
-    order[i:k] = items
-    joints[i : k + 1] = cut
+    copy_into(order[i:k], items)
+    copy_into(joints[i : k + 1], cut)
 
 
 @njit
@@ -174,12 +175,18 @@ def _piece_end(joints, start, step):
 
 
 @njit
+def _note(row, i, j, k, move):
+    """One by one, as in `copying`."""
+    row[0], row[1], row[2], row[3] = i, j, k, move
+
+
+@njit
 def _whole(n, joint, moves):
     """The ways to put the two parts of the path together that a cut at ``joint`` leaves, as rows (i, j, k, move)."""
     for move in range(1, 6):
-        moves[move - 1] = (0, joint, n, move)
-    moves[5] = (0, joint, joint, 0)
-    moves[6] = (joint, n, n, 0)
+        _note(moves[move - 1], 0, joint, n, move)
+    _note(moves[5], 0, joint, joint, 0)
+    _note(moves[6], joint, n, n, 0)
     return 7
 
 
@@ -191,7 +198,7 @@ def _short(joints, joint, moves):
         end = _piece_end(joints, end, 1)
         if end < 0:
             break
-        moves[count] = (joint, end, end, 0)
+        _note(moves[count], joint, end, end, 0)
         count += 1
     return count
 
@@ -209,7 +216,7 @@ def _beside(place, joints, joint, side, other, moves):
     count = 0
     for gap in (left, right):
         if gap != joint:
-            moves[count] = (min(joint, gap), max(joint, gap), max(joint, gap), 0)
+            _note(moves[count], min(joint, gap), max(joint, gap), max(joint, gap), 0)
             count += 1
     end = joint
     for _ in range(LONGEST):
@@ -220,10 +227,10 @@ def _beside(place, joints, joint, side, other, moves):
         for gap in (left, right):
             for turned in range(2):
                 if gap < low:
-                    moves[count] = (gap, low, high, 1 + 2 * turned)
+                    _note(moves[count], gap, low, high, 1 + 2 * turned)
                     count += 1
                 elif gap > high:
-                    moves[count] = (low, high, gap, 1 + turned)
+                    _note(moves[count], low, high, gap, 1 + turned)
                     count += 1
     return count
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from ...compute.copying import places_into
 from ...compute.jit import have_numba, njit
 from ...watch import Stopped
 from ..local_search import always
@@ -71,7 +72,8 @@ def _walk(order, joints, cost, weights, beta, allowed, near, rules, draws):
     ends = np.flatnonzero(joints)
     first, last = (1, ends.size - 2) if held else (0, ends.size - 1)
     single = ends.size == joints.size  # pieces of one item, which are not turned alone
-    place = np.argsort(order)
+    place = np.empty(order.size, np.int64)
+    places_into(place, order)
     for t in range(len(draws)):
         if turns and draws[t, 0] < LONG:
             i, j = _between(place, near, draws[t])
