@@ -11,7 +11,8 @@ def test_reverse_of_a_part_leaves_the_rest(n: int) -> None:
     order = np.arange(10)
     expected = np.concatenate((order[1 : 1 + n][::-1], order[1 + n :]))
     reverse(order[1 : 1 + n])
-    assert order[0] == 0 and np.array_equal(order[1:], expected)
+    assert order[0] == 0
+    assert np.array_equal(order[1:], expected)
 
 
 def test_a_stretch_moves_to_the_left_over_itself() -> None:
