@@ -332,6 +332,8 @@ def test_ties_count_in_part_and_groups_are_of_equal_size():
 GOOD = np.random.default_rng(0).uniform(size=(6, 2))
 NAN = GOOD.copy()
 NAN[2, 1] = np.nan
+ONE_WAY = np.linalg.norm(GOOD[:, None] - GOOD, axis=-1)
+ONE_WAY[1, 4] += 0.1
 
 
 @pytest.mark.parametrize(
@@ -341,6 +343,8 @@ NAN[2, 1] = np.nan
         (lambda: us.match(GOOD, np.zeros((0, 2))), "B is empty"),
         (lambda: us.match(GOOD, GOOD, distances=True), "square matrix of distances"),
         (lambda: us.match(-np.ones((3, 3)), np.ones((3, 3)), distances=True), "must be distances"),
+        (lambda: us.match(ONE_WAY.T, ONE_WAY, distances=True), r"A must be the same from both ends, but row 1, column 4"),
+        (lambda: us.match(GOOD, GOOD, metric=lambda X: torch.as_tensor(ONE_WAY)), r"metric\(A\) must be the same from"),
         (lambda: us.match(GOOD, GOOD, anchors=[(0, 6)]), "item 6 of B, which has 6 items"),
         (lambda: us.match(GOOD, GOOD, anchors=[(1, 0), (1, 2)]), "item 1 of A more than once"),
         (lambda: us.match(GOOD, GOOD, anchors=[0, 1]), "k x 2"),
@@ -358,6 +362,12 @@ def test_bad_input_is_one_sentence(call, words):
     with pytest.raises(us.BadInput, match=words) as error:
         call()
     assert str(error.value).count("\n") == 0
+
+
+def test_distances_in_single_precision_are_the_same_from_both_ends():
+    rounded = (ONE_WAY - 0.1 * (np.arange(36) == 10).reshape(6, 6)).astype(np.float32)
+    rounded[2, 3] = np.nextafter(rounded[2, 3], np.float32(9))
+    assert len(us.match(rounded, rounded, distances=True).pairs) == 6
 
 
 def run(*arguments: object):

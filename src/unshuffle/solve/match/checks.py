@@ -14,6 +14,8 @@ from ..checks import numbers
 
 COORDINATES = 3
 """Features of up to so many columns are places in space."""
+ROUNDING = 1e-5
+"""Share of the largest distance by which the two ways between two items may differ: single precision, few printed digits."""
 
 
 def structures(
@@ -80,6 +82,13 @@ def _distances(name: str, D: Tensor) -> Float[Tensor, "n n"]:
     if float(D.min()) < 0:
         row, column = (D < 0).nonzero()[0].tolist()
         raise BadInput(f"{name} must be distances, but row {row}, column {column} is {float(D[row, column]):g}.")
+    one_way = (D - D.T).abs() > ROUNDING * D.max()
+    if bool(one_way.any()):
+        row, column = one_way.nonzero()[0].tolist()
+        raise BadInput(
+            f"{name} must be the same from both ends, but row {row}, column {column} is {float(D[row, column]):g} and the other "
+            f"way round {float(D[column, row]):g}; give ({name} + {name}.T) / 2 if their mean is meant."
+        )
     return ((D + D.T) / 2).fill_diagonal_(0)
 
 
