@@ -343,7 +343,10 @@ ONE_WAY[1, 4] += 0.1
         (lambda: us.match(GOOD, np.zeros((0, 2))), "B is empty"),
         (lambda: us.match(GOOD, GOOD, distances=True), "square matrix of distances"),
         (lambda: us.match(-np.ones((3, 3)), np.ones((3, 3)), distances=True), "must be distances"),
-        (lambda: us.match(ONE_WAY.T, ONE_WAY, distances=True), r"A must be the same from both ends, but row 1, column 4"),
+        (
+            lambda: us.match(ONE_WAY.T, ONE_WAY, distances=True),
+            r"A must be the same from both ends, but row 1, column 4",
+        ),
         (lambda: us.match(GOOD, GOOD, metric=lambda X: torch.as_tensor(ONE_WAY)), r"metric\(A\) must be the same from"),
         (lambda: us.match(GOOD, GOOD, anchors=[(0, 6)]), "item 6 of B, which has 6 items"),
         (lambda: us.match(GOOD, GOOD, anchors=[(1, 0), (1, 2)]), "item 1 of A more than once"),
