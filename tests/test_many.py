@@ -62,6 +62,7 @@ def test_each_has_its_own_results_and_a_failure_stops_nothing(tmp_path: Path, at
     assert not (out / "broken").exists()
     summary = json.loads((out / "summary.json").read_text())["puzzles"]
     assert [(one["puzzle"], one["status"]) for one in summary] == [("a", "finished"), ("b", "finished"), ("broken", "error")]  # fmt: skip
+    assert "sets" not in summary[0]  # as long as all of its tiles: they are in its own result.json
     lines = (out / "summary.csv").read_text().splitlines()
     assert lines[1].startswith("a,finished,4x3,12,0,")
     assert lines[3].startswith("broken,error,")

@@ -10,7 +10,6 @@ import functools
 import gc
 import inspect
 import io
-import json
 import os
 import re
 import signal
@@ -38,6 +37,8 @@ from ..files import write_together as write_together
 from ..progress_bar import duration, on_terminal
 from ..readers.cells import as_text
 from .onlooker import Show
+from .results import json_text as json_text
+from .results import keep_inputs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -201,6 +202,7 @@ def _guarded(function: Callable[..., None], debug: bool) -> Callable[..., None]:
             if "out" in kwargs:
                 kwargs["out"] = own_folder(signature, kwargs)
                 can_be_written(kwargs["out"])  # now, not after minutes of work
+                keep_inputs(function.__name__, _paths(signature, kwargs), kwargs["out"])
             for name, group in groups.items():
                 kwargs[name] = type(group)(**{field.name: kwargs.pop(field.name) for field in fields(group)})
             function(*args, **kwargs)
@@ -257,6 +259,11 @@ def _named_after(path: Path) -> str:
     there = here.parent.parts
     shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(there, Path.cwd().parts, strict=False)))
     return "-".join([*there[max(shared, 1) :], here.stem])[-LONGEST:]  # without the root or the letter of a drive
+
+
+def _paths(signature: inspect.Signature, given: dict[str, Any]) -> list[Path]:
+    """What the command is to read: its arguments and the files that options name."""
+    return [given[name] for name in signature.parameters if name != "out" and isinstance(given[name], Path)]
 
 
 def _is_argument(annotation: Any) -> bool:
@@ -450,8 +457,9 @@ def table_text(rows: Iterable[Sequence[object]]) -> str:
     return text.getvalue()
 
 
-def json_text(result: dict[str, Any]) -> str:
-    return json.dumps(result, indent=1) + "\n"
+def counted(number: int, what: str) -> str:
+    """1 tile, 2 tiles."""
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def announce(line: str, silent: bool) -> None:

@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..files import write_together
-from .common import DRAWING, Clock, announce, json_text, png_of, progress, say, table_text, to_the_end, unless_pressed
+from .common import (
+    DRAWING,
+    Clock,
+    announce,
+    counted,
+    json_text,
+    png_of,
+    progress,
+    say,
+    table_text,
+    to_the_end,
+    unless_pressed,
+)
 from .doubts import LEVEL, as_lists, of_groups, spans, wanted
 from .options import Alternatives, Usual
 
@@ -150,7 +162,7 @@ def lines(result: dict[str, Any], found: Scaffolds, clock: Clock, out: Path) -> 
         f"{doubtful} of {len(joins)} joins are doubtful (confidence below {DOUBTFUL}).",
     ]
     if len(found.left_out):
-        told.append(f"{len(found.left_out)} bins without contacts were left out.")
+        told.append(f"Left out: {counted(len(found.left_out), 'bin')} without contacts.")
     if result["status"] != "finished":
         parts = "; groups may be parts of one chromosome, or still hold parts of several" if count > 1 else ""
         told.append(f"Stopped early ({result['status']}): this is the best so far{parts}.")

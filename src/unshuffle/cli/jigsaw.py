@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import BadInput
-from ..files import write_together
-from .common import Clock, foresee, json_text, png_of, progress, say, table_text, to_the_end
+from .common import Clock, counted, foresee, png_of, progress, say, table_text, to_the_end
 from .doubts import next_best, others_of, sets_in
 from .many import put_many_together, puzzles_in
 from .options import Alternatives, Polish, Usual
+from .results import write_results
+from .several import GUESSED, first_few, write_several
 from .several import lines as lines_of_several
-from .several import write_several
 
 if TYPE_CHECKING:
     import numpy as np
@@ -165,17 +165,12 @@ def write_one(
     solution, grid = found.solution, found.grid
     with ThreadPoolExecutor(1) as beside:  # packing a large picture takes as long as drawing the other
         whole = beside.submit(png, join(box.tiles, solution.best_order, grid, solution.best_state))
-        pictures = {usual.out / "before-after.png": png_of(picture_of(box, grid, solution))}
-        pictures[usual.out / "reassembled.png"] = whole.result()
+        files = {"before-after.png": png_of(picture_of(box, grid, solution)), "reassembled.png": whole.result()}
     if alone := left_out(box, solution):
-        pictures[usual.out / "left-out.png"] = png(side_by_side(box.tiles[alone], grid.width))
+        files["left-out.png"] = png(side_by_side(box.tiles[alone], grid.width))
     result = summary(photo, box, grid, solution, usual.seed) | settings | sets_in(solution, clock=clock)
     result |= others_of(solution, others) | clock.times()
-    tables = {
-        usual.out / "order.csv": table_text(places(box, grid, solution)),
-        usual.out / "result.json": json_text(result),
-    }
-    write_together(pictures | tables)
+    write_results(usual.out, files | {"order.csv": table_text(places(box, grid, solution))}, result)
     return result
 
 
@@ -393,7 +388,7 @@ def lines(result: dict[str, Any], took: str, out: Path) -> list[str]:
     sure = [c for c in result["confidence"] if c > 0.9]
     count = len(result["confidence"])
     as_it_was = result["unchanged"] and "accuracy" not in result and result["energy"] is not None
-    told = [f"{count} tile{'s' * (count > 1)} ({result['grid']}) in {took}"]
+    told = [f"{counted(count, 'tile')} ({result['grid']}) in {took}"]
     told[0] += "." if as_it_was else f"; {len(sure)} of them placed with confidence above 0.9."
     if count == 1:
         told.append(
@@ -414,16 +409,17 @@ def lines(result: dict[str, Any], took: str, out: Path) -> list[str]:
         told.append(f"Stopped early ({result['status']}): this is the best so far.")
     empty = result["order"].count(-1)
     if empty:
-        told.append(f"{empty} places of {len(result['order'])} stay empty: no tile fits there.")
-    if result["left_out"]:
-        few = ", ".join(str(tile + 1) for tile in result["left_out"][:8]) + (
-            ", ..." if len(result["left_out"]) > 8 else ""
-        )
-        told.append(f"{len(result['left_out'])} tiles are left out ({few}), see {out / 'left-out.png'}.")
-    if "turns" in result:
         told.append(
-            "Which way up the whole picture is was guessed: as most tiles came, or light, blue and plain above."
+            f"{counted(empty, 'place')} of {len(result['order'])} {'stays' if empty == 1 else 'stay'} empty: no tile fits there."
         )
+    if alone := result["left_out"]:
+        told.append(
+            f"{counted(len(alone), 'tile')} {'is' if len(alone) == 1 else 'are'} left out ({first_few(alone)}), see {out / 'left-out.png'}."
+        )
+    if result["gap"]:
+        told.append(f"Taken to lack {counted(result['gap'], 'pixel')} at each edge.")
+    if "turns" in result:
+        told.append(GUESSED)
     if "accuracy" in result:
         scores = result["accuracy"]
         told.append(f"In place: {scores['direct']:.1%}; right neighbours: {scores['neighbour']:.1%}.")

@@ -18,6 +18,7 @@ from ..errors import BadInput
 from ..files import write_together
 from .common import errors, harmless, json_text, one_of, sentence, table_text
 from .options import Usual
+from .results import JSON, write_results
 
 COLUMNS = ("puzzle", "status", "grid", "tiles", "left out", "confidence", "in place", "neighbours", "seconds", "error")
 
@@ -49,9 +50,9 @@ class PuzzleJob:
 
 
 def pictures_of(folder: Path) -> list[Path]:
-    from ..readers.pictures import ENDINGS
+    from ..readers.pictures import pictures_in  # not with the module: help answers at once
 
-    return sorted(f for f in folder.iterdir() if f.suffix.lower() in ENDINGS and f.is_file())
+    return pictures_in(folder)
 
 
 def puzzles_in(folder: Path, many: bool) -> dict[str, Path]:
@@ -79,8 +80,8 @@ def put_many_together(
 
         def told(job: PuzzleJob, found: dict[str, bytes] | str | BaseException) -> None:
             if isinstance(found, dict):
-                result = json.loads(found["result.json"]) | {"input": str(job.path), "options": asked}
-                write_together({out / job.name / name: data for name, data in found.items()} | {out / job.name / "result.json": json_text(result)})  # fmt: skip
+                result = json.loads(found[JSON]) | {"input": str(job.path), "options": asked}
+                write_results(out / job.name, {name: data for name, data in found.items() if name != JSON}, result)
             else:
                 said = found if isinstance(found, str) else f"{type(found).__name__}: {found}"
                 result = {"input": str(job.path), "status": "interrupted" if said == INTERRUPTED else "error", "error": said}  # fmt: skip
@@ -123,9 +124,9 @@ def put_one_together(job: PuzzleJob) -> dict[str, bytes] | str:
 def done_before(puzzle: Path, out: Path, asked: dict[str, Any]) -> dict[str, Any] | None:
     """What an earlier call found, if it was asked for the same and the puzzle has not changed since."""
     try:
-        result = json.loads((out / "result.json").read_text())
+        result = json.loads((out / JSON).read_text())
         inputs = [puzzle, *(pictures_of(puzzle) if puzzle.is_dir() else ())]
-        fresh = max(f.stat().st_mtime for f in inputs) <= (out / "result.json").stat().st_mtime
+        fresh = max(f.stat().st_mtime for f in inputs) <= (out / JSON).stat().st_mtime
     except (OSError, ValueError):
         return None
     return result if fresh and result.get("options") == asked and result.get("status") == "finished" else None
@@ -159,7 +160,7 @@ class shown:
 def brief(results: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     """One entry per puzzle, without the long lists."""
     return [
-        {"puzzle": name} | {key: value for key, value in result.items() if not isinstance(value, list) or key == "left_out"}
+        {"puzzle": name} | {key: value for key, value in result.items() if key == "left_out" or not (key == "sets" or isinstance(value, list))}
         | _counts(result)
         for name, result in results.items()
     ]  # fmt: skip

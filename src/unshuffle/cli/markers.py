@@ -108,11 +108,13 @@ def lines(result: dict[str, Any], clock: Clock, out: Path) -> list[str]:
     single = sum(size == 1 for size in sizes)
     joins = [c for some in result["joins"] for c in some]
     length = sum(places[-1] for places in result["centimorgans"])
+    doubtful = sum(c < DOUBTFUL for c in joins)
     unseen = " or nobody looked at them" if result["status"] == "interrupted" else ""
+    why = f": nearby orders fit as well{unseen}" if doubtful else ""
     told = [
         f"{sum(sizes)} markers in {len(sizes)} group{'s' * (len(sizes) > 1)} (LOD {result['LOD']}), {length:.0f} centimorgans, "
         f"in {clock.words()}.",
-        f"{sum(c < DOUBTFUL for c in joins)} of {len(joins)} joins are doubtful (confidence below {DOUBTFUL}): nearby orders fit as well{unseen}.",
+        f"{doubtful} of {len(joins)} joins are doubtful (confidence below {DOUBTFUL}){why}.",
     ]
     if single:
         told.append(

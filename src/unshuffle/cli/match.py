@@ -127,14 +127,13 @@ def read_anchors(path: Path, first: Table, second: Table) -> list[tuple[int, int
     """Known pairs by the names of the rows (rows without names are called 1, 2, 3, ...); a line of titles may come first."""
     from ..readers.cells import read_cells
 
-    sheet = read_cells(path)
+    sheet = read_cells(path, words=True)
     if sheet.width != 2:
         raise BadInput(f"{path} must have two columns, a row of A and a row of B, but has {sheet.width}.")
     numbers = [{name: k for k, name in enumerate(table.rows)} for table in (first, second)]
-    header = sheet.titles is not None and any(t in known for t, known in zip(sheet.titles, numbers, strict=True))
-    pairs = [*([sheet.titles] if header and sheet.titles is not None else []), *sheet.body]
-    first_known = pairs and any(cell in known for cell, known in zip(pairs[0], numbers, strict=True))
-    if sheet.titles is None and pairs and not first_known and not any(cell.strip().isdecimal() for cell in pairs[0]):
+    pairs = sheet.body
+    first_known = any(cell in known for cell, known in zip(pairs[0], numbers, strict=True))
+    if not first_known and len(pairs) > 1 and not any(cell.strip().isdecimal() for cell in pairs[0]):
         pairs = pairs[1:]  # titles over names, which look alike; a number is no title
     for pair in pairs:
         for cell, known, who, table in zip(pair, numbers, "AB", (first, second), strict=True):

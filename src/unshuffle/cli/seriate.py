@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import BadInput
-from ..files import write_together
 from ..plots import FINEST, coarser, draw_matrix, draw_places
 from ..tasks.criteria import Criterion, Kind
-from .common import DRAWING, Clock, announce, foresee, json_text, png_of, progress, say, table_text, to_the_end
+from .common import DRAWING, Clock, announce, foresee, png_of, progress, say, table_text, to_the_end
 from .doubts import LEVEL, alternatives_in, next_best, sets_in, spans
 from .labels import MOST_NAMES, name_ticks
 from .options import Alternatives, Drop, Polish, Use, Usual, names_of
+from .results import write_results
 
 if TYPE_CHECKING:
     import numpy as np
@@ -94,14 +94,12 @@ def seriate(
             result |= sets_in(found.solution, clock=clock)
             picture = png_of(picture_of(read, found, across, spans(result, found.order.tolist())))
             rows = table_text(listing("row", read.rows, found.order, found.solution.confidence.numpy()))
-            files: dict[Path, str | bytes] = {usual.out / "rows.csv": rows}
+            files: dict[str, str | bytes] = {"rows.csv": rows, "before-after.png": picture}
             if columns:
-                files[usual.out / "columns.csv"] = table_text(listing("column", read.columns, across, sure))
-            files[usual.out / "table.csv"] = table_text(ordered_table(read, found.order, across))
-            files[usual.out / "before-after.png"] = picture
+                files["columns.csv"] = table_text(listing("column", read.columns, across, sure))
+            files["table.csv"] = table_text(ordered_table(read, found.order, across))
             result |= clock.times()
-            files[usual.out / "result.json"] = json_text(result)
-            write_together(files)
+            write_results(usual.out, files, result)
     say(result, lines(result, clock, usual.out) + next_best(result, others, "value"), usual.json_, usual.quiet)
 
 
@@ -120,7 +118,7 @@ def listing(what: str, names: list[str], order: np.ndarray, sure: np.ndarray) ->
 
 def ordered_table(table: Table, rows: np.ndarray, across: np.ndarray) -> list[list[object]]:
     def line(r: int) -> list[object]:
-        return [table.rows[r], *(f"{table.values[r, k]:g}" for k in across.tolist())]
+        return [table.rows[r], *(f"{table.values[r, k]:.15g}" for k in across.tolist())]
 
     return [["", *(table.columns[k] for k in across.tolist())], *(line(r) for r in rows.tolist())]
 

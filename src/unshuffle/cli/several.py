@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..files import write_together
-from .common import Clock, json_text, png_of, table_text
+from .common import Clock, counted, png_of, table_text
 from .doubts import others_of, sets_in
 from .options import Usual
+from .results import write_results
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,21 +22,22 @@ if TYPE_CHECKING:
 def write_several(
     folder: Path, box: Box, found: list[Reassembled], gap: int, others: int, clock: Clock, usual: Usual
 ) -> dict[str, Any]:
-    """picture-1.png, picture-2.png, ..., pictures.png with all of them, order.csv and result.json; what that says."""
+    """picture-1.png, picture-2.png, ..., pictures.png with all of them, left-out.png, order.csv and result.json; what that says."""
+    from ..plots import squarest
     from ..readers.pictures import png
     from ..tasks.jigsaw import join
+    from .jigsaw import side_by_side
 
-    files = {
-        usual.out / f"picture-{k}.png": png(join(box.tiles, one.solution.order, one.grid, one.solution.state))
+    files: dict[str, bytes | str] = {
+        f"picture-{k}.png": png(join(box.tiles, one.solution.order, one.grid, one.solution.state))
         for k, one in enumerate(found, 1)
     }
-    files[usual.out / "pictures.png"] = png_of(overview(box.tiles, found))
-    result = summary(folder, len(box.tiles), found, usual.seed, others) | {"gap": gap} | clock.times()
-    tables = {
-        usual.out / "order.csv": table_text(places(found, box.names)),
-        usual.out / "result.json": json_text(result),
-    }
-    write_together(files | tables)
+    files["pictures.png"] = png_of(overview(box.tiles, found))
+    result: dict[str, Any] = summary(folder, len(box.tiles), found, usual.seed, others) | {"gap": gap, **clock.times()}
+    if alone := result["left_out"]:
+        files["left-out.png"] = png(side_by_side(box.tiles[alone], squarest(len(alone))[1]))
+    files["order.csv"] = table_text(places(found, box.names, alone))
+    write_results(usual.out, files, result)
     return result
 
 
@@ -59,8 +60,8 @@ def summary(folder: Path, count: int, found: list[Reassembled], seed: int, other
     return {"input": str(folder), "seed": seed, "pictures": pictures, "left_out": left, "status": status}
 
 
-def places(found: list[Reassembled], names: list[str]) -> Iterator[tuple[object, ...]]:
-    """One line per tile that stands somewhere, counted from 1 as it came, and how sure that is."""
+def places(found: list[Reassembled], names: list[str], alone: list[int]) -> Iterator[tuple[object, ...]]:
+    """One line per tile that stands somewhere, counted from 1 as it came, and how sure that is; then one per tile that is in no picture."""
     yield "picture", "row", "column", "number in the input", "name", "confidence", "turns"
     for k, one in enumerate(found, 1):
         turns = one.solution.state
@@ -70,15 +71,32 @@ def places(found: list[Reassembled], names: list[str]) -> Iterator[tuple[object,
                 sure = f"{float(one.solution.confidence[tile]):.4f}"
                 turn = 0 if turns is None else int(turns[place])
                 yield k, row + 1, column + 1, tile + 1, names[tile], sure, turn
+    yield from (("", "", "", tile + 1, names[tile], "", "") for tile in alone)
+
+
+GUESSED = "Which way up the whole picture is was guessed: as most tiles came, or light, blue and plain above."
+
+
+def first_few(tiles: list[int]) -> str:
+    """Numbers of tiles, counted from 1, if they are not too many to read."""
+    return ", ".join(str(tile + 1) for tile in tiles[:8]) + (", ..." if len(tiles) > 8 else "")
 
 
 def lines(result: dict[str, Any], took: str, out: Path) -> list[str]:
     """What a person wants to know."""
     grids = ", ".join(picture["grid"] for picture in result["pictures"]) or "none"
     holes = sum(picture["order"].count(-1) for picture in result["pictures"])
-    told = [f"{len(result['pictures'])} pictures ({grids}) in {took}; {holes} places stay empty."]
-    if result["left_out"]:
-        told.append(f"{len(result['left_out'])} tiles are in none of them.")
+    told = [
+        f"{counted(len(result['pictures']), 'picture')} ({grids}) in {took}; {counted(holes, 'place')} {'stays' if holes == 1 else 'stay'} empty."
+    ]
+    if alone := result["left_out"]:
+        told.append(
+            f"{counted(len(alone), 'tile')} {'is' if len(alone) == 1 else 'are'} in none of them ({first_few(alone)}), see {out / 'left-out.png'}."
+        )
+    if result["gap"]:
+        told.append(f"Taken to lack {counted(result['gap'], 'pixel')} at each edge.")
+    if any("turns" in picture for picture in result["pictures"]):
+        told.append(GUESSED)
     if result["status"] != "finished":
         told.append(f"Stopped early ({result['status']}): this is the best so far.")
     return [*told, f"Look at {out / 'pictures.png'}."]

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadInput
-from ..files import write_together
-from .common import Clock, json_text, progress, say, table_text, to_the_end
+from .common import Clock, progress, say, table_text, to_the_end
 from .doubts import next_best, others_of, sets_in
 from .jigsaw import parse_grid
 from .options import Usual
+from .results import write_results
 
 if TYPE_CHECKING:
     from ..solve.solution import Solution
@@ -41,11 +41,7 @@ def put_shreds_together(folder: Path, given: str, polish: bool, others: int, usu
             page = png(np.asarray(paste_shreds(found, solution.best_order.tolist(), grid)))
             result = summary(folder, found, grid, solution, usual.seed) | sets_in(solution, clock=clock)
             result |= others_of(solution, others) | clock.times()
-            tables = {
-                out / "order.csv": table_text(places(found, grid, solution)),
-                out / "result.json": json_text(result),
-            }
-            write_together({out / "page.png": page} | tables)
+            write_results(out, {"page.png": page, "order.csv": table_text(places(found, grid, solution))}, result)
     say(result, lines(result, clock.words(), out) + next_best(result, others), usual.json_, usual.quiet)
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import BadInput
-from ..files import write_together
-from .common import Clock, json_text, progress, say, table_text, to_the_end
+from .common import Clock, counted, progress, say, table_text, to_the_end
 from .doubts import next_best, others_of, sets_in
 from .options import Alternatives, Polish, Usual
+from .results import write_results
 from .shreds import put_shreds_together
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def strips(
             names = [f"page-{k}.png" for k in range(1, len(pages) + 1)] if several else ["page.png"]
             gaps = [unlikely(page) if missing else [] for page in pages]
             pictures = {
-                out / name: png(np.asarray(paste(found, page.order.tolist(), page.turned, gap)))
+                name: png(np.asarray(paste(found, page.order.tolist(), page.turned, gap)))
                 for name, page, gap in zip(names, pages, gaps, strict=True)
             }
             told = [
@@ -87,8 +87,7 @@ def strips(
                 for page, gap in zip(pages, gaps, strict=True)
             ]
             result = summary(folder, found, pages, told, several, usual.seed) | clock.times()
-            tables = {out / "order.csv": table_text(places(found, pages)), out / "result.json": json_text(result)}
-            write_together(pictures | tables)
+            write_results(out, pictures | {"order.csv": table_text(places(found, pages))}, result)
     say(result, lines(result, told, clock.words(), out) + next_best(result, others), usual.json_, usual.quiet)
 
 
@@ -154,7 +153,7 @@ def summary(
 def joins(doubtful: list[tuple[str, str]], count: int) -> str:
     """How many of the joins are sure and how many are not, in words."""
     if not doubtful:
-        return f"All {count} joins are sure (confidence above {DOUBTFUL})."
+        return f"{'All ' if count > 1 else ''}{counted(count, 'join')} {'are' if count > 1 else 'is'} sure (confidence above {DOUBTFUL})."
     named = ", ".join(f"{a} | {b}" for a, b in doubtful[:4]) + (", ..." if len(doubtful) > 4 else "")
     most = " Most of this is a guess." if 2 * len(doubtful) > count else ""
     return f"{len(doubtful)} of {count} joins are doubtful (confidence below {DOUBTFUL}): {named}.{most}"
@@ -162,7 +161,7 @@ def joins(doubtful: list[tuple[str, str]], count: int) -> str:
 
 def lines(result: dict[str, Any], pages: list[dict[str, Any]], took: str, out: Path) -> list[str]:
     sizes = [len(page["order"]) for page in pages]
-    of = f", of {len(pages)} pages ({', '.join(map(str, sizes))})" if "pages" in result else ""
+    of = f", of {counted(len(pages), 'page')} ({', '.join(map(str, sizes))})" if "pages" in result else ""
     told = [f"{sum(sizes)} strips{of} in {took}."]
     told.append(joins(result["doubtful joins"], sum(sizes) - len(sizes)))
     upside_down = sum(page["turns"].count(2) for page in pages if "turns" in page)

@@ -47,10 +47,11 @@ class Sheet:
         raise BadInput(f"{self.path} has no column {name!r} for {option}; its columns are {listed}.")
 
 
-def read_cells(path: str | Path) -> Sheet:
+def read_cells(path: str | Path, words: bool = False) -> Sheet:
     """Commas, semicolons (then a comma may be the decimal point), tabs or blanks between cells; quotes around them; ``#`` comments.
 
     UTF-8, or else what Windows and older programs write in Western Europe. Which line is the header is told by content.
+    Above ``words`` titles look like all the rest: the first line is then a row like the others.
     """
     path = Path(path)
     rows = _rows(_decoded(path), path)
@@ -64,7 +65,7 @@ def read_cells(path: str | Path) -> Sheet:
             )
         if len(row) != width:
             raise BadInput(f"{path}: line {number} has {len(row)} cells, but the first line has {width}.")
-    if not _has_header(rows):
+    if words or not _has_header(rows):
         return Sheet(path, None, rows)
     if len(rows) == 1:
         raise BadInput(f"{path} has a header but no rows.")

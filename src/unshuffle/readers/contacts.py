@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path as FilePath
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -14,7 +15,10 @@ from ..errors import BadInput
 from .cells import read_cells
 from .tables import read_table
 
-LABELS = ("contig", "contigs")  # names of the array of an .npz that says which bin is of which contig
+LABELS = (
+    "contig",
+    "contigs",
+)  # names of the array of an .npz that says which bin is of which contig, or of the column of a table
 MATRICES = ("contacts", "matrix", "counts", "all")  # names of the matrix where there are several
 
 
@@ -41,7 +45,7 @@ def read_contacts(
 ) -> Contacts:
     """``contigs``: a table with the contig of every bin in its last column; ``apart`` takes all bins as single ones."""
     path = FilePath(path)
-    if path.suffix in (".cool", ".mcool"):
+    if path.suffix.lower() in (".cool", ".mcool"):
         found = _cool(path, resolution)
     else:
         counts, bins, labels = _matrix(path)
@@ -49,7 +53,7 @@ def read_contacts(
         whole = bool((np.round(counts) == counts).all())
         found = _labelled(counts, bins, labels, resolution or 1, balanced=not whole)
     if contigs is not None:
-        labels = [row[-1] for row in read_cells(contigs).body]
+        labels = _titled([row[-1] for row in read_cells(contigs).body])
         if len(labels) != len(found.bins):
             raise BadInput(f"{contigs} has {len(labels)} rows, but {path} has {len(found.bins)} bins; one row per bin.")
         found = _labelled(found.counts, found.bins, labels, found.resolution, found.balanced)
@@ -58,6 +62,11 @@ def read_contacts(
     if len(found.bins) < 3:
         raise BadInput(f"{path} has {len(found.bins)} bins; an order needs at least three.")
     return found
+
+
+def _titled(labels: list[str]) -> list[str]:
+    """Without the title above them: names over names look alike, so that no reader of cells can tell."""
+    return labels[1:] if labels[:1] and labels[0].lstrip("# ").casefold() in LABELS else labels
 
 
 def _labelled(
@@ -82,9 +91,9 @@ def _labelled(
 
 def _matrix(path: FilePath) -> tuple[np.ndarray, list[str] | None, Any]:
     """The numbers, names of the bins and of their contigs, as far as the file has them."""
-    if path.suffix == ".npy":
+    if path.suffix.lower() == ".npy":
         return _loaded(path), None, None
-    if path.suffix == ".npz":
+    if path.suffix.lower() == ".npz":
         arrays = _loaded(path)
         if {"indices", "indptr", "format", "shape"} <= set(arrays):
             from scipy.sparse import load_npz
@@ -105,8 +114,8 @@ def _loaded(path: FilePath) -> Any:
     try:
         found = np.load(path, allow_pickle=False)
         return found if isinstance(found, np.ndarray) else dict(found)
-    except (ValueError, EOFError) as error:
-        raise BadInput(f"{path} cannot be read as an array of numpy: {error}.") from None
+    except (ValueError, EOFError, BadZipFile):
+        raise BadInput(f"{path} cannot be read as numbers that numpy has saved.") from None
 
 
 def _checked(counts: np.ndarray, path: FilePath) -> Float[np.ndarray, "n n"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +23,21 @@ ENDINGS = frozenset(
 def read_picture(path: Path) -> np.ndarray:
     """(height, width, channels) of uint8 or uint16: 1 grey, 2 grey and alpha, 3 RGB, 4 RGB and alpha.
 
-    Turned upright as EXIF says; palettes become colours; an alpha channel that hides nothing is dropped.
+    Turned upright as EXIF says; palettes become colours; an alpha channel that hides nothing is dropped. Floats and integers that do
+    not fit are stretched to 16 bits.
     """
-    picture = open_picture(path)
-    return _pixels(ImageOps.exif_transpose(picture) or picture)
+    return read_pictures([path])[0]
+
+
+def read_pictures(paths: Iterable[Path]) -> list[np.ndarray]:
+    """Each as `read_picture` gives it; what must be stretched is stretched alike, so that shades of one picture stay those of the next."""
+    return _stretched([_pixels(open_picture(path)) for path in paths])
+
+
+def pictures_in(folder: Path) -> list[Path]:
+    """The pictures of a folder in natural order of their names (tile2 before tile10); hidden files are passed over."""
+    found = (f for f in folder.iterdir() if f.suffix.lower() in ENDINGS and not f.name.startswith(".") and f.is_file())
+    return sorted(found, key=natural)
 
 
 def read_pages(path: Path) -> list[np.ndarray]:
@@ -41,11 +53,11 @@ def read_pages(path: Path) -> list[np.ndarray]:
             pages += [_pixels(page.copy()) for page in ImageSequence.Iterator(picture)]
     except (OSError, SyntaxError, EOFError) as error:
         raise BadInput(f"{path} is damaged and cannot be read: {error}.") from None
-    return pages
+    return _stretched(pages)
 
 
 def open_picture(path: Path) -> Image.Image:
-    """The whole picture as pillow reads it; too large, damaged and other files are one sentence."""
+    """The whole picture as pillow reads it, turned upright as EXIF says; too large, damaged and other files are one sentence."""
     path = Path(path)
     if path.is_dir():
         raise BadInput(f"{path} is a folder, but one picture was expected.")
@@ -58,7 +70,7 @@ def open_picture(path: Path) -> Image.Image:
                 if picture.width * picture.height > MOST_PIXELS:
                     raise BadInput(_too_large(path))
                 picture.load()
-                return picture
+                return ImageOps.exif_transpose(picture)
     except (Image.DecompressionBombWarning, Image.DecompressionBombError):
         raise BadInput(_too_large(path)) from None
     except UnidentifiedImageError:
@@ -89,7 +101,7 @@ def _too_large(path: Path) -> str:
 def _pixels(picture: Image.Image) -> np.ndarray:
     mode = picture.mode
     if mode.startswith("I") or mode == "F":
-        return _deep(np.asarray(picture))
+        return np.asarray(picture)[..., None]
     if mode == "P" or "transparency" in picture.info:
         picture = picture.convert("RGBA")
     elif mode in ("1", "L"):
@@ -105,22 +117,26 @@ def _pixels(picture: Image.Image) -> np.ndarray:
     return np.ascontiguousarray(array)
 
 
-def _deep(values: np.ndarray) -> np.ndarray:
-    """16-bit grey as it is; wider integers and floats stretched to 16 bits if they do not fit."""
-    wide = np.nan_to_num(values.astype(np.float64))
-    low, high = float(wide.min()), float(wide.max())
-    if values.dtype.kind == "f" or low < 0 or high > 65535:
-        wide = (wide - low) / max(high - low, 1e-30) * 65535
-    return wide.astype(np.uint16)[..., None]
+def _stretched(pictures: list[np.ndarray]) -> list[np.ndarray]:
+    """Pictures of 8 and 16 bits as they are; wider integers and floats in 16 bits, from the least to the largest of all if they do not fit."""
+    wide = {
+        k: np.nan_to_num(p.astype(np.float64)) for k, p in enumerate(pictures) if p.dtype not in (np.uint8, np.uint16)
+    }
+    if not wide:
+        return pictures
+    low, high = min(float(p.min()) for p in wide.values()), max(float(p.max()) for p in wide.values())
+    if any(pictures[k].dtype.kind == "f" for k in wide) or low < 0 or high > 65535:
+        wide = {k: (p - low) / max(high - low, 1e-30) * 65535 for k, p in wide.items()}
+    return [wide[k].astype(np.uint16) if k in wide else p for k, p in enumerate(pictures)]
 
 
 def read_tiles(folder: Path) -> tuple[np.ndarray, list[str]]:
     """All pictures of a folder in natural order of their names (tile2 before tile10): (n, height, width, channels), names."""
     folder = Path(folder)
-    files = sorted((f for f in folder.iterdir() if f.suffix.lower() in ENDINGS and f.is_file()), key=natural)
+    files = pictures_in(folder)
     if not files:
         raise BadInput(f"{folder} holds no pictures; tiles may be {', '.join(sorted(ENDINGS))}.")
-    pixels = [read_picture(file) for file in files]
+    pixels = read_pictures(files)
     for file, tile in zip(files, pixels, strict=True):
         if tile.shape[:2] != pixels[0].shape[:2]:
             height, width = tile.shape[:2]

@@ -30,7 +30,8 @@ class Table:
 
 
 def read_table(path: str | FilePath, drop: tuple[str, ...] = (), use: tuple[str, ...] = ()) -> Table:
-    """A table of numbers in any of the forms that `read_cells` knows; with or without a header and row names.
+    """A table of numbers in any of the forms that `read_cells` knows; with or without a header and row names. Columns that are called
+    as the rows are, of distances or contacts, come in the order of the rows.
 
     ``drop`` names columns to leave out, such as labels and notes; columns without any number are left out anyhow. ``use`` names
     the columns of numbers, if not all.
@@ -43,13 +44,21 @@ def read_table(path: str | FilePath, drop: tuple[str, ...] = (), use: tuple[str,
     keep = used or [k for k in rest if any(is_number(cell) for cell in sheet.column(k))]
     if not keep:
         raise BadInput(f"{sheet.path} has no column of numbers{' left' if drop else ''}.")
-    columns = [sheet.title(k) for k in keep]
-    _unique(columns, "column", sheet)
+    _unique([sheet.title(k) for k in keep], "column", sheet)
     names = sheet.column(named) if named is not None else [str(k + 1) for k in range(len(sheet.body))]
     _unique(names, "row", sheet)
+    if named is not None:
+        keep = like_rows(sheet, keep, names)
+    columns = [sheet.title(k) for k in keep]
     ignored = tuple(sheet.title(k) for k in range(sheet.width) if k != named and k not in keep)
     named_by = None if named is None else sheet.title(named)
     return Table(names, columns, numbers(sheet, keep, names), named_by, ignored)
+
+
+def like_rows(sheet: Sheet, columns: list[int], rows: Sequence[str]) -> list[int]:
+    """The columns of a square matrix in the order of its rows, if they are called as the rows are; others as they come."""
+    titled = {sheet.title(k): k for k in columns}
+    return [titled[name] for name in rows] if {*titled} == {*rows} and len(columns) == len(rows) else columns
 
 
 def placed(names: Sequence[str], table: Table, path: str | FilePath, who: str) -> list[int]:

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from ..errors import BadInput
-from ..readers.pictures import ENDINGS, natural, read_pages, read_picture
+from ..readers.pictures import pictures_in, read_pages, read_pictures
 from ..solve import solve
 from ..solve.near.space import nearest_points
 from ..solve.solution import Solution
@@ -62,8 +62,8 @@ def read_stack(path: Path) -> Stack:
     """A folder of pictures, a TIFF or GIF of several pages, or an array (slices, height, width[, channels]) as .npy or .npz."""
     path = Path(path)
     if path.is_dir():
-        files = sorted((f for f in path.iterdir() if f.suffix.lower() in ENDINGS and f.is_file()), key=natural)
-        names, pictures = [file.name for file in files], [read_picture(file) for file in files]
+        files = pictures_in(path)
+        names, pictures = [file.name for file in files], read_pictures(files)
     elif path.suffix.lower() in (".npy", ".npz"):
         pictures = _pages_of_array(path)
         names = [str(k + 1) for k in range(len(pictures))]

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..errors import BadInput
 from ..readers.cells import Sheet, is_number, read_cells
-from ..readers.tables import name_column, numbers
+from ..readers.tables import like_rows, name_column, numbers
 from ..readers.tsplib import Rule, geo, matrix_of, radians, read_tsplib
 from ..solve import solve
 from ..solve.cycle.solver import LARGE, MOST_TOGETHER, default_rounds, default_runs
@@ -98,6 +98,7 @@ def _from_sheet(sheet: Sheet, columns: Sequence[str], drop: Sequence[str]) -> Ci
         named = None  # the first column of a matrix may well be 0, 1, 2
     chosen = chosen or [k for k in numeric if k != named]
     labels = [str(i + 1) for i in range(len(sheet.body))] if named is None else sheet.column(named)
+    chosen = chosen if named is None or columns else like_rows(sheet, chosen, labels)
     values = numbers(sheet, chosen, labels)
     words = f"{_counted(len(values))}{'' if named is None else f' named by column {sheet.title(named)}'}"
     rest = [sheet.title(k) for k in range(sheet.width) if k not in chosen and k != named]

@@ -11,7 +11,7 @@ from PIL import Image
 from scipy.ndimage import median_filter
 
 from ...errors import BadInput
-from ...readers.pictures import ENDINGS, open_picture
+from ...readers.pictures import open_picture, pictures_in
 
 TALL = 870
 """Rows at which strips are compared; taller scans are reduced by a whole factor (here: 11 inch at 79 dpi)."""
@@ -71,16 +71,11 @@ class Strip:
 
 
 def read_strips(folder: str | FilePath) -> list[Strip]:
-    """All pictures of a folder, by name; other files, such as notes, are passed over."""
+    """All pictures of a folder, by name (strip2 before strip10); other files, such as notes, are passed over."""
     folder = FilePath(folder)
     if not folder.is_dir():
         raise BadInput(f"{folder} is not a folder; give the folder that holds one picture per strip.")
-    pictures = []
-    for path in sorted(folder.iterdir()):
-        if path.name.startswith(".") or not path.is_file():
-            continue
-        if path.suffix.lower() in ENDINGS:
-            pictures.append((path.name, open_picture(path)))
+    pictures = [(path.name, open_picture(path)) for path in pictures_in(folder)]
     if len(pictures) < 2:
         raise BadInput(f"{folder} holds {len(pictures)} picture(s), but at least two strips are needed.")
     return find_paper(pictures)
