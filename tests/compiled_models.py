@@ -82,7 +82,7 @@ everything = [
     us.StraightThrough(us.GumbelSinkhorn(RAMP, us.LocalTemperature(us.DegreeViolation(), 0.5, us.Product()))),
     us.StraightThrough(us.GumbelSinkhorn(RAMP, us.LearnedTemperature(), keep=4)),
     us.GumbelSinkhorn(RAMP, us.LocalTemperature(), reject=nn.Parameter(torch.tensor(0.2))),
-    us.GumbelSinkhorn(us.EntropyTarget(0.9, 0.5, epochs=4)),
+    us.GumbelSinkhorn(us.EntropyTarget(0.9, 0.5, epochs=4), reject=0.1),
     us.GumbelSinkhorn(us.EntropyTarget(0.9, 0.5, epochs=4, each=us.EachRow())),
     us.GumbelSinkhorn(us.LearnedTarget()),
     us.ColumnSoftmax(RAMP),
@@ -95,7 +95,7 @@ same_as_eager(Twice(everything[0]), backend, dynamic=None if backend == "aot_eag
 if backend == "aot_eager":
     same_as_eager(Together(everything[1:]), backend)
 
-LOCAL = us.LocalTemperature(max_boost=0.5)
+LOCAL, SORT = us.LocalTemperature(max_boost=0.5), us.SoftSort()
 
 
 def both(scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -106,6 +106,11 @@ def both(scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
 def gradient(scores: torch.Tensor) -> torch.Tensor:
     """Inside a graph it is that of torch's own operations, iteration after iteration: two show the same as ten, and sooner."""
     return torch.func.grad(lambda s: us.sinkhorn(s, 2).square().sum())(scores)
+
+
+def orders(scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    order = us.assign(scores, reject=0.1)
+    return us.to_matrix(order), us.inverse(order), SORT.decode(scores)
 
 
 def told(run, scores: torch.Tensor) -> bool:
@@ -141,6 +146,10 @@ if backend == "aot_eager":
     found = half(scores.bfloat16())
     torch.manual_seed(1)
     torch.testing.assert_close(found, us.GumbelSinkhorn(RAMP)(scores.bfloat16()), rtol=0, atol=0)
+    for found, expected in zip(
+        torch.compile(orders, backend=backend, fullgraph=True)(scores), orders(scores), strict=True
+    ):
+        assert torch.equal(found, expected), "another order"
     fresh = us.GumbelSinkhorn().eval()  # finds how sharp to be, in as many steps as it takes
     found = torch.compile(fresh, backend=backend, fullgraph=True)(scores)
     torch.testing.assert_close(found, fresh(scores), rtol=0, atol=1e-6)

@@ -116,6 +116,8 @@ OTHERS = {
     "assign, NaN": lambda: us.assign(with_entry(NAN)),
     "assign, reject of three": lambda: us.assign(GOOD, reject=(1.0, 2.0, 3.0)),  # pyright: ignore
     "assign, reject in words": lambda: us.assign(GOOD, reject="cheap"),  # pyright: ignore
+    "assign, reject True": lambda: us.assign(GOOD, reject=True),
+    "sinkhorn, reject True": lambda: us.sinkhorn(GOOD, reject=(True, 1.0)),
     "assign, keep a half": lambda: us.assign(GOOD, keep=0.5),  # pyright: ignore
     "inverse, items": lambda: us.inverse(torch.arange(3), items=-1),
     "to_matrix, items": lambda: us.to_matrix(torch.arange(3), items=2),
@@ -223,7 +225,7 @@ SECONDS = {
     "fit": lambda x: us.fit(SCORER, ITEMS, us.losses.monotone, us.GumbelSinkhorn(), epochs=1, time_limit=x),
     "Seriator": lambda x: us.Seriator(time_limit=x).fit(COST),
 }
-NO_COUNT = (NAN, INF, -1, 1.5, "2", [1], True, TWO, 1j)
+NO_COUNT = (NAN, INF, -1, 1.5, 3.0, "2", [1], True, TWO, 1j)
 COUNTS = {
     "sinkhorn, iterations": lambda k: us.sinkhorn(GOOD, k),
     "gumbel_sinkhorn, samples": lambda k: us.gumbel_sinkhorn(GOOD, samples=k),
@@ -262,7 +264,7 @@ COUNTS = {
     "Fresh": lambda k: us.Fresh(lambda g: ITEMS, k),
     "Seriator": lambda k: us.Seriator(random_state=k).fit(COST),
 }
-NO_FUNCTION = ("x", 1.0, [1.0], TWO, {}, object())
+NO_FUNCTION = ("x", 1.0, [1.0], TWO, {}, object(), us.MeanBeta)  # the last: a class, of which none was made
 FUNCTIONS = {
     "gumbel_sinkhorn, local": lambda f: us.gumbel_sinkhorn(GOOD, local=f),
     "Anneal, shape": lambda f: us.Anneal(1.0, 2.0, 3, f),
@@ -299,6 +301,16 @@ FUNCTIONS = {
 }
 """Functions, and other things that are not numbers."""
 
+TWO_LISTS, THREE_MASKS = torch.rand(2, 4, 4), torch.ones(3, 4, 4, dtype=torch.bool)
+BATCHED = {
+    "sinkhorn": lambda s, m: us.sinkhorn(s, allowed=m),
+    "assign": us.assign,
+    "gumbel_sinkhorn": lambda s, m: us.gumbel_sinkhorn(s, allowed=m),
+    "GumbelSinkhorn": lambda s, m: us.GumbelSinkhorn()(s, allowed=m),
+    "ColumnSoftmax": lambda s, m: us.ColumnSoftmax()(s, allowed=m),
+    "SoftSort": lambda s, m: us.SoftSort()(s[..., 0], allowed=m),
+    "entropy": lambda s, m: us.entropy(s, allowed=m),
+}
 SPOILT_KEYS = (torch.tensor([0.0, NAN, 1.0]), torch.tensor([0.0, INF, 1.0]), torch.tensor([0.0, 3e38, -3e38]))
 OTHERS |= {
     "ColumnSoftmax, NaN": lambda: us.ColumnSoftmax()(with_entry(NAN)),
@@ -308,6 +320,28 @@ OTHERS |= {
     **{f"SoftSort, keys {k}": lambda keys=keys: us.SoftSort()(keys) for k, keys in enumerate(SPOILT_KEYS[:2])},
     **{f"decode, keys {k}": lambda keys=keys: us.SoftSort().decode(keys) for k, keys in enumerate(SPOILT_KEYS[:2])},
     "OT4P, base": lambda: us.OT4P(base=torch.eye(3))(GOOD),
+    **{
+        f"{name}, masks of other lists": lambda call=call: call(TWO_LISTS, THREE_MASKS)
+        for name, call in BATCHED.items()
+    },
+    "sinkhorn, mask elsewhere": lambda: us.sinkhorn(GOOD, allowed=torch.ones(4, 4, dtype=torch.bool, device="meta")),
+    "reorder, items of other lists": lambda: us.reorder(torch.rand(2, 4, 4), torch.rand(3, 4, 1)),
+    "reorder, a number": lambda: us.reorder(P, torch.tensor(1.0)),
+    "kendall_tau, other lists": lambda: us.kendall_tau(torch.rand(2, 4), torch.rand(3, 4)),
+    "direct_accuracy, other lists": lambda: us.metrics.direct_accuracy(
+        torch.arange(4).expand(2, 4), torch.arange(4).expand(3, 4)
+    ),
+    "gumbel_sinkhorn, learned noise": lambda: us.gumbel_sinkhorn(GOOD, noise=torch.ones((), requires_grad=True)),  # pyright: ignore
+    "GumbelSinkhorn, learned noise": lambda: us.GumbelSinkhorn(noise=torch.nn.Parameter(torch.ones(()))),  # pyright: ignore
+    **{
+        f"{type(relax).__name__}, a schedule below 0": lambda relax=relax: relax(torch.rand(4, 4))
+        for relax in (kind(lambda epoch: -1.0) for kind in (us.Sinkhorn, us.ColumnSoftmax, us.SoftSort, us.OT4P))
+    },
+    "solve, a class": lambda: us.solve(us.Path, cost=COST),  # pyright: ignore
+    "solve, loss is NaN": lambda: us.solve(lambda X: X.sum() * NAN, items=COST),
+    "reliability, shares": lambda: us.metrics.reliability(torch.ones(2), torch.tensor([0.5, 1.0])),
+    "conformal_threshold, an empty place": lambda: us.metrics.conformal_threshold(P, torch.tensor([0, -1, 2, 3])),
+    "place_sets, NaN": lambda: us.metrics.place_sets(P, NAN),
     "entropy, dim": lambda: us.entropy(P, dim="rows"),  # pyright: ignore
     "energy, too short": lambda: us.Path(4).energy(torch.arange(3), COST),
     "energy, too large": lambda: us.Grid(2, 2).energy(torch.tensor([0, 1, 2, 4]), COST),
@@ -328,7 +362,7 @@ OTHERS |= {
     "fit, other n": lambda: us.fit(SCORER, ITEMS[:, 1:], us.losses.monotone, us.GumbelSinkhorn(), epochs=1),
     "predict, no lists": lambda: us.predict(SCORER, ITEMS[:0]),
     "predict, NaN": lambda: us.predict(SCORER, ITEMS * NAN),
-    "predict, mask": lambda: us.predict(SCORER, ITEMS, allowed=torch.ones(4, 4, dtype=torch.bool)),
+    "predict, mask": lambda: us.predict(SCORER, ITEMS, allowed=torch.ones(2, 4, 4, dtype=torch.bool)),
     "Seriator, metric of zeros": lambda: us.Seriator(metric="cosine").fit(np.eye(4)[:, :2]),
     "Seriator, negative metric": lambda: us.Seriator(metric=lambda a, b: -1.0).fit(np.eye(4)),
     "Seriator, criterion": lambda: us.Seriator(criterion="paht").fit(np.eye(4)),

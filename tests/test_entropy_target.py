@@ -296,3 +296,67 @@ def test_unless_given_the_noise_is_that_of_the_size(n):
     one, other = (relax(scores, samples=2, generator=torch.Generator().manual_seed(3)) for relax in (by_itself, given))
     assert torch.equal(one, other)
     assert by_itself != given
+
+
+def test_a_batch_of_nothing_has_no_entropy_and_leads_nowhere():
+    for training in (True, False):
+        relax = us.GumbelSinkhorn().train(training)
+        assert relax(torch.zeros(0, 4, 4), samples=2).shape == ((2, 0, 4, 4) if training else (1, 0, 4, 4))
+        assert relax.sharpness.log_a.isnan()
+
+
+@pytest.mark.parametrize(
+    ("shape", "settings"),
+    [((6, 1), {}), ((1, 6), {}), ((6, 1), {"reject": 0.0}), ((4, 6), {"keep": 2})],
+    ids=["one position", "one item", "price", "keep"],
+)
+def test_it_begins_undecided_where_not_everybody_has_a_place(shape, settings):
+    """What all positions of an item (or items of a position) have in common then says who has a place."""
+    scores = torch.randn(20, *shape, generator=torch.Generator().manual_seed(1))
+    for offset in (0.0, 5 * scores.mean(-1, keepdim=True), 5 * scores.mean(-2, keepdim=True)):
+        soft = us.GumbelSinkhorn(noise=0.0, **settings)(scores + offset)
+        assert soft.amin() > 1e-6  # nobody is out of the question yet
+        found = us.GumbelSinkhorn(**settings).eval()(scores + offset)
+        assert bool(found.isfinite().all())
+
+
+def test_a_report_tells_the_field_of_rows_that_follow_by_themselves():
+    scores = torch.randn(4, 6, 6, generator=torch.Generator().manual_seed(2)) * torch.linspace(0.2, 3, 6).unsqueeze(-1)
+    found, plain = (
+        us.GumbelSinkhorn(us.EntropyTarget(0.7, 0.7, 1, each=each)).eval().report(scores)
+        for each in (us.EachRow(steps=20), None)
+    )
+    assert plain.beta_min == plain.beta_max
+    assert found.beta_min < plain.beta_mean < found.beta_max
+    assert found.row_entropy.std() < 0.5 * plain.row_entropy.std()
+
+
+def test_inside_torch_func_nothing_is_led():
+    """Of several models at once, and where only the target or the price is looked at."""
+    scores = torch.randn(3, 4, 4, generator=torch.Generator().manual_seed(3))
+    layers = [us.GumbelSinkhorn(noise=0.0) for _ in range(2)]
+    layers[1](scores)
+    parameters, buffers = torch.func.stack_module_state(layers)  # pyright: ignore[reportArgumentType]
+    inner = copy.deepcopy(layers[0])
+
+    def call(p, b):
+        return torch.func.functional_call(inner, (p, b), (scores,))
+
+    together = torch.func.vmap(call)(parameters, buffers)
+    torch.testing.assert_close(together[1], layers[1](scores))
+    for relax in (us.GumbelSinkhorn(us.LearnedTarget()), us.GumbelSinkhorn(reject=nn.Parameter(torch.zeros(())))):
+        ((name, value),) = relax.named_parameters()
+        gradient = torch.func.grad(
+            lambda v, r=relax, n=name: torch.func.functional_call(r, {n: v}, (scores,)).square().sum()
+        )
+        assert bool(gradient(value.detach()).isfinite())
+        assert relax.sharpness.log_a.isnan()
+
+
+def test_one_matrix_of_scores_under_several_masks():
+    scores, masks = torch.randn(4, 4), torch.rand(3, 4, 4) > 0.2
+    masks |= torch.eye(4, dtype=torch.bool)
+    relax = us.GumbelSinkhorn(noise=0.0)
+    assert torch.equal(
+        relax(scores, allowed=masks), us.GumbelSinkhorn(noise=0.0)(scores.expand(3, 4, 4), allowed=masks)
+    )

@@ -89,3 +89,19 @@ def test_a_network_trains_under_autocast():
     loss.backward()
     assert network.weight.grad is not None
     assert bool(network.weight.grad.isfinite().all())
+
+
+@HALF
+def test_energies_are_summed_in_float32_under_autocast_too(half):
+    P, cost = torch.rand(3, N, N, generator=generator()).to(half), torch.rand(N, N, generator=generator())
+    calls = [
+        lambda P, layout=layout: us.energies.expected_energy(layout, P, cost) for layout in (us.Path(N), us.Graph(cost))
+    ]
+    calls += [us.energies.heat_map, us.energies.self_loop_penalty, us.energies.row_sum_penalty]
+    calls += [lambda P: us.energies.utsp_loss(P, cost)]
+    for call in calls:
+        expected = call(P.float())
+        assert torch.equal(call(P), expected)
+        with torch.autocast("cpu", torch.bfloat16):
+            assert torch.equal(call(P), expected)
+            assert torch.equal(call(P.float()), expected)

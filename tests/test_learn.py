@@ -370,6 +370,15 @@ def test_one_mask_for_all_lists_is_not_shared_out():
     assert torch.equal(team.placed(items, masks, team.share(4))[1], masks[2:])
 
 
+def test_one_mask_and_lists_in_another_precision():
+    """As everywhere, a mask may be of items x positions alone; and numbers of numpy are mostly double."""
+    network, items = scorer(), lists(3)
+    mask = torch.eye(N, dtype=torch.bool)
+    assert torch.equal(us.predict(network, items, allowed=mask).order, torch.arange(N).expand(3, N))
+    fitted = us.fit(network, items.double(), us.losses.monotone, RELAX, epochs=1, held_out=items.double())
+    assert torch.equal(us.predict(fitted.network, items.double()).order, us.predict(fitted.network, items).order)
+
+
 def test_predict_refuses_nan():
     items = lists(2)
     items[0, 0] = float("nan")

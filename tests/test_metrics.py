@@ -94,6 +94,15 @@ def test_neighbour_accuracy_by_listing_the_seams(height, width, a, b):
     assert neighbour_accuracy(order, truth, Grid(height, width)).item() == pytest.approx(expected)
 
 
+def test_neighbour_accuracy_with_empty_positions():
+    truth = torch.tensor([0, 1, 2, 3, -1, 5])  # 0 1 2 / 3 . 5: seams 0-1, 1-2, 0/3, 2/5
+    found = torch.tensor([[0, 1, -1, 3, 7, 5], [-1, -1, -1, -1, -1, -1], [0, 1, 2, 3, 4, 5]])
+    assert neighbour_accuracy(found, truth.expand(3, 6), Grid(2, 3)).tolist() == [0.5, 0.0, 1.0]
+    assert neighbour_accuracy(truth, truth, Grid(2, 3)) == 1
+    nobody = torch.full((6,), -1)
+    assert neighbour_accuracy(truth, nobody, Grid(2, 3)) == 1  # there is nothing to find
+
+
 def test_neighbour_accuracy_refuses_another_grid():
     with pytest.raises(BadInput):
         neighbour_accuracy(torch.arange(5), torch.arange(5), Grid(2, 3))

@@ -129,3 +129,39 @@ def test_fit_tells_the_network_and_leaves_the_relaxation_in_its_mode():
     assert inner.epoch == 2
     assert not outer.training
     assert outer.epoch == 0
+
+
+PRICES = {
+    "one": lambda price: price,
+    "of items": lambda price: (price, 0.1),
+    "of positions": lambda price: (0.1, price),
+}
+
+
+@pytest.mark.parametrize("kind", PRICES)
+def test_a_price_that_is_learned_is_a_parameter_that_torch_may_exchange(kind):
+    """Trained, saved, loaded by assignment, and called with another in its place, as functional_call does."""
+    relax = us.Sinkhorn(us.Constant(1.5), reject=PRICES[kind](nn.Parameter(torch.tensor(0.2))))
+    ((name, price),) = relax.named_parameters()
+    scores = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(0))
+
+    def at(value: torch.Tensor) -> torch.Tensor:
+        return torch.func.functional_call(relax, {name: value}, (scores,)).sum()
+
+    (expected,) = torch.autograd.grad(relax(scores).sum(), price)
+    assert expected != 0
+    torch.testing.assert_close(torch.func.grad(at)(torch.tensor(0.2)), expected)
+    dear = us.Sinkhorn(us.Constant(1.5), reject=PRICES[kind](torch.tensor(3.0)))
+    assert torch.equal(at(torch.tensor(3.0)), dear(scores).sum())
+    relax.load_state_dict({name: torch.tensor(3.0)}, assign=True)
+    assert torch.equal(relax(scores), dear(scores))
+    assert torch.equal(relax.decode(scores), dear.decode(scores))
+    assert copy.deepcopy(relax) == relax
+
+
+def test_prices_of_every_item_compare():
+    one, same, other = (us.Sinkhorn(reject=torch.tensor(prices)) for prices in ([0.1, 0.2], [0.1, 0.2], [0.1, 0.3]))
+    assert one == same
+    assert one != other
+    assert one != us.Sinkhorn()
+    assert one != us.Sinkhorn(reject=0.1)

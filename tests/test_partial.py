@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -159,6 +160,20 @@ def test_to_keep_nothing_is_to_place_nothing():
     assert us.gumbel_sinkhorn(scores, samples=3, keep=0).shape == (3, 2, 4, 6)
     assert us.gumbel_sinkhorn(scores, samples=3, keep=0).count_nonzero() == 0
     assert torch.autograd.grad(soft.sum(), scores)[0].count_nonzero() == 0
+    for layer in (us.GumbelSinkhorn(keep=0), us.GumbelSinkhorn(us.Constant(1.0), keep=0)):
+        assert layer(scores).count_nonzero() == 0
+        assert us.StraightThrough(layer)(scores, samples=2).count_nonzero() == 0
+
+
+def test_prices_of_items_are_a_list_an_array_or_a_tensor_and_a_pair_is_a_tuple():
+    scores, each = torch.randn(2, 5, dtype=torch.float64), [0.3, -0.1]
+    expected = us.sinkhorn(scores, reject=torch.tensor(each, dtype=torch.float64))
+    for reject in (each, np.array(each), (each, 0.0), (np.array(each), np.zeros(5))):
+        assert torch.equal(us.sinkhorn(scores, reject=reject), expected)  # pyright: ignore[reportArgumentType]
+        layer = us.Sinkhorn(reject=reject)  # pyright: ignore[reportArgumentType]
+        torch.testing.assert_close(layer(scores), expected)
+        assert torch.equal(us.assign(scores, reject=reject), layer.decode(scores))  # pyright: ignore[reportArgumentType]
+    assert not torch.equal(us.sinkhorn(scores, reject=(0.3, -0.1)), expected)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -290,6 +305,8 @@ def test_masks_leave_items_out_or_name_them():
             "price of item 1": {"reject": torch.tensor([0.0, float("nan"), 0.0, 0.0])},
             "price of position 5": {"reject": (0.0, torch.tensor([0.0] * 5 + [float("inf")]))},
             "there are 4 items": {"reject": torch.zeros(5)},
+            "there are 4 items and batches": {"reject": torch.zeros(2, 4)},
+            "must be finite": {"reject": [0.0, 0.0, float("nan"), 0.0]},
             "keep=5 placements are impossible": {"keep": 5},
             "keep must be a whole number": {"keep": -1},
         }.items()
@@ -298,7 +315,7 @@ def test_masks_leave_items_out_or_name_them():
 def test_bad_prices_in_one_sentence(words, asked):
     for operator in (us.sinkhorn, us.gumbel_sinkhorn, us.assign):
         with pytest.raises(us.BadInput, match=words):
-            operator(torch.randn(4, 6), **asked)
+            operator(torch.randn(3, 4, 6), **asked)
     with pytest.raises(us.BadInput, match="at least one of each"):
         us.sinkhorn(torch.randn(0, 6), reject=0.0)
 

@@ -271,3 +271,14 @@ def test_a_grid_with_prices_refuses_a_start_in_one_sentence():
         us.solve(us.Grid(2, 2), cost=tuple(torch.rand(2, 5, 5)), reject=0.3, init=torch.zeros(5, 4))
     with pytest.raises(BadInput, match="there are 5 items"):
         us.solve(us.Grid(2, 2), cost=tuple(torch.rand(2, 5, 5)), reject=torch.ones(4))
+
+
+def test_a_path_that_sees_further_weighs_its_lags_where_items_are_left_out_too():
+    cost = torch.rand(6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    cost = cost + cost.mT
+    layout = us.Path(5, reach=3)
+    orders = torch.tensor(list(permutations(range(6), 5)))
+    whole = torch.cat((orders, orders.new_zeros(len(orders), 0)), 1)
+    pairs = zip(layout.relations(), layout.weights, strict=True)
+    energies = sum(w * cost[whole[:, p[:, 0]], whole[:, p[:, 1]]].sum(1) for p, w in pairs)
+    assert us.solve(layout, cost=cost, reject=False).energy == pytest.approx(float(energies.min()))

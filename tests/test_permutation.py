@@ -102,3 +102,7 @@ def test_marginal_error():
     off[0, 1] = 0.25
     assert us.marginal_error(off) == pytest.approx(0.25)
     assert us.marginal_error(torch.stack((off, torch.eye(3)))).tolist() == pytest.approx([0.25, 0])
+
+
+def test_kendall_tau_of_no_lists_is_a_list_of_none():
+    assert us.kendall_tau(torch.zeros(0, 5), torch.zeros(0, 5)).shape == (0,)

@@ -98,3 +98,16 @@ def test_unusual_cities_give_a_tour_and_finite_numbers(kind):
     if kind == "pairs":  # the way through half of the cities, each twice
         half = us.solve(us.Cycle(n // 2), cost=cost[: n // 2, : n // 2])
         assert found.energy < 1.15 * half.energy
+
+
+def test_few_cities_are_as_sure_as_their_tour_is_better_than_others():
+    """All tours are tried then, but the best of equal ones is no more certain than they are."""
+    alike = us.solve(us.Cycle(6), cost=torch.zeros(6, 6)).confidence
+    assert alike.amax() < 0.4
+    angle = torch.arange(6) * (2 * torch.pi / 6)
+    ring = torch.stack((angle.cos(), angle.sin()), 1)
+    clear = us.solve(us.Cycle(6), cost=torch.cdist(ring, ring).square()).confidence
+    assert clear.amin() > 0.8
+    ring[1] = ring[0]  # whom of the two the others are beside, nothing tells
+    doubtful = us.solve(us.Cycle(6), cost=torch.cdist(ring, ring).square()).confidence
+    assert doubtful[:2].amax() < 0.7 < doubtful[3:5].amin()

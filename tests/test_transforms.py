@@ -118,7 +118,7 @@ def test_an_exported_model_comes_back(relax, training, tmp_path):
 
     model = Sorter().train(training)
     us.set_epoch(model, 4)
-    lists = torch.export.Dim("lists", min=1, max=100)
+    lists = torch.export.Dim("lists")
     exported = torch.export.export(model, (torch.randn(4, 6, 2),), dynamic_shapes=({0: lists},))
     torch.export.save(exported, tmp_path / "model.pt2")
     again = torch.export.load(tmp_path / "model.pt2").module()
@@ -179,6 +179,9 @@ def test_gradients_per_sample(engine):
     torch.testing.assert_close(to_beta.sum(), expected[1])
 
 
+@pytest.mark.filterwarnings(
+    "ignore:.*torch.jit.script.*:DeprecationWarning"
+)  # torch's own, when it goes forwards first
 def test_second_derivatives_through_torch_func(engine):
     scores, weights = torch.randn(2, 4, 4, dtype=torch.float64)
 
@@ -187,6 +190,46 @@ def test_second_derivatives_through_torch_func(engine):
 
     expected = torch.autograd.functional.hessian(loss, scores)
     torch.testing.assert_close(torch.func.jacrev(torch.func.grad(loss))(scores), expected)
+    torch.testing.assert_close(torch.func.hessian(loss)(scores), expected)
+
+
+FORWARDS = {
+    "sinkhorn": lambda s: us.sinkhorn(s, 4),
+    "reject": lambda s: us.sinkhorn(s, 4, reject=0.2),
+    "tolerance": lambda s: us.sinkhorn(s, 50, tolerance=1e-3),
+    "local": lambda s: us.gumbel_sinkhorn(s, 1.5, noise=0.0, local=LOCAL),
+    "layer": us.Sinkhorn(us.Constant(2.0)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")
+@pytest.mark.parametrize("name", FORWARDS)
+def test_derivatives_forwards_are_those_backwards(name, engine):
+    scores, direction = torch.randn(2, 4, 4, dtype=torch.float64)
+    call = FORWARDS[name]
+    expected = torch.func.jacrev(call)(scores)
+    torch.testing.assert_close(torch.func.jacfwd(call)(scores), expected)
+    with torch.autograd.forward_ad.dual_level():
+        dual = call(torch.autograd.forward_ad.make_dual(scores, direction))
+        tangent = torch.autograd.forward_ad.unpack_dual(dual).tangent
+    torch.testing.assert_close(tangent, torch.einsum("ijkl,kl->ij", expected, direction))
+
+
+ORDER = torch.tensor([[2, 0, 1], [0, 2, 1]])
+SMALL = {
+    "orders": (MANY, True, None),
+    "tau": (MANY, MANY.flip(-1)),
+    "both_entropies": (MANY.softmax(-1),),
+    "new_key": (KEY,),
+    "inverse": (ORDER, None),
+    "slots": (ORDER, 3),
+    "sorted": (MANY,),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_small_operators_keep_the_rules_too(name):
+    opcheck(getattr(torch.ops.unshuffle, name).default, SMALL[name])
 
 
 def test_noise_inside_vmap(engine):

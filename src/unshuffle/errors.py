@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from operator import index
 from typing import Any
 
 
@@ -15,13 +16,13 @@ MOST = 2**63 - 1  # what torch and numpy can count; also the largest seed
 
 def whole(name: str, value: Any, least: int) -> int:
     """The value, if it is a whole number of at least ``least``; otherwise one sentence."""
-    try:
-        fits = not isinstance(value, bool) and int(value) == value and least <= value <= MOST
-    except (TypeError, ValueError, OverflowError, RuntimeError):  # text, None, NaN, infinity, several numbers
+    try:  # by its type: 3.0 counts nothing
+        fits = not isinstance(value, bool) and least <= index(value) <= MOST
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # text, None, a real number, several numbers
         fits = False
     if not fits:
         raise BadInput(f"{name} must be a whole number of at least {least}, not {shown(value)}.")
-    return int(value)
+    return index(value)
 
 
 def number(
@@ -43,8 +44,8 @@ def number(
 
 
 def function(name: str, value: Any, example: str) -> None:
-    """Nothing, if the value can be called; otherwise one sentence."""
-    if not callable(value):
+    """Nothing, if the value can be called and is no class, of which somebody forgot to make one; otherwise one sentence."""
+    if not callable(value) or isinstance(value, type):
         raise BadInput(f"{name} must be a function such as {example}, not {shown(value)}.")
 
 

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from .errors import BadInput, number, shown, whole
-from .operators.permutation import inverse, kendall_tau, order_of, square, whole_numbers
+from .operators.permutation import inverse, kendall_tau, order_of, square, together, whole_numbers
 from .shapes import Order
 from .structure.layouts import Grid
 
@@ -26,10 +26,7 @@ def order_tau(order: Order, truth: Order) -> PerList:
     have no place in one of the two do not count.
     """
     _right(order, truth)  # of one length
-    items = max((int(o.max()) + 1 for o in (order, truth) if o.numel()), default=0)
-    if items == order.shape[-1]:
-        return kendall_tau(inverse(order), inverse(truth)).float()
-    return kendall_tau(inverse(order, items), inverse(truth, items)).float()
+    return kendall_tau(_places(order, truth), _places(truth, order)).float()
 
 
 def canonical_tour(order: Order) -> Order:
@@ -82,33 +79,41 @@ def placements(order: Order, truth: Order) -> Placements:
 def _right(order: Order, truth: Order) -> Bool[Tensor, "*batch n"]:
     if whole_numbers(order).shape[-1] != whole_numbers(truth).shape[-1]:
         raise BadInput(f"The orders have different lengths, {order.shape[-1]} and {truth.shape[-1]}.")
+    if not together(order, truth):
+        raise BadInput(f"Orders of {tuple(order.shape)} cannot be compared with orders of {tuple(truth.shape)}.")
     return order == truth
 
 
 def neighbour_accuracy(order: Order, truth: Order, grid: Grid) -> PerList:
     """Share of the seams of the true picture whose two tiles are neighbours in the same way in the given one.
 
-    A picture that is assembled right but shifted keeps most of this and none of its direct accuracy.
+    A picture that is assembled right but shifted keeps most of this and none of its direct accuracy. Seams at empty positions (-1)
+    of the true one do not count, and what has no place in the given one is beside nobody.
     """
     if not isinstance(grid, Grid):
         raise BadInput(f"The grid must be a layout such as us.Grid(3, 4), not {shown(grid)}.")
-    order_of(grid.n, order)
-    order_of(grid.n, truth)
-    if grid.n == 1:
-        return torch.ones(order.shape[:-1], device=order.device)
-    row, column = inverse(order) // grid.width, inverse(order) % grid.width
-    right, below = grid.relations()
-    kept = [
-        _offset(row, truth, right).eq(0) & _offset(column, truth, right).eq(1),
-        _offset(row, truth, below).eq(1) & _offset(column, truth, below).eq(0),
-    ]
-    return torch.cat(kept, -1).float().mean(-1)
+    if _right(order, truth).shape[-1] != grid.n:
+        raise BadInput(f"An order of {grid.n} items is expected, but one of {order.shape[-1]} came.")
+    place = _places(order, truth)
+    inverse(truth, place.shape[-1])  # each item once
+    order, truth = torch.broadcast_tensors(order, truth)
+    place = place.expand(*truth.shape[:-1], -1)
+    there, right = [], []
+    for pairs, (down, across) in zip(grid.relations(), ((0, 1), (1, 0)), strict=True):
+        seam = truth[..., pairs[:, 0]], truth[..., pairs[:, 1]]
+        first, second = (place.gather(-1, item.clamp_min(0)) for item in seam)
+        there.append((seam[0] >= 0) & (seam[1] >= 0))
+        rows, columns = second // grid.width - first // grid.width, second % grid.width - first % grid.width
+        right.append((first >= 0) & (second >= 0) & (rows == down) & (columns == across))
+    seams = torch.cat(there, -1)
+    kept = (torch.cat(right, -1) & seams).sum(-1)
+    return torch.where(seams.any(-1), kept / seams.sum(-1).clamp_min(1), 1.0)
 
 
-def _offset(coordinate: Int[Tensor, "*batch n"], truth: Order, pairs: Int[Tensor, "pairs 2"]) -> Tensor:
-    """How far apart the second item of every true pair stands from the first, in one coordinate."""
-    first, second = truth[..., pairs[:, 0]], truth[..., pairs[:, 1]]
-    return coordinate.gather(-1, second) - coordinate.gather(-1, first)
+def _places(order: Order, truth: Order) -> Int[Tensor, "*batch items"]:
+    """Of the items of either, in the first."""
+    items = max((int(o.max()) + 1 for o in (order, truth) if o.numel()), default=0)
+    return inverse(order, None if items == order.shape[-1] else items)
 
 
 def optimality_gap(energy: PerList, best: PerList) -> PerList:
@@ -196,6 +201,8 @@ def _judged(confidence: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     sure, true = confidence.detach().double().flatten(), right.double().flatten()
     if not len(sure) or not bool(((sure >= 0) & (sure <= 1)).all()):
         raise BadInput("A confidence must be between 0 and 1, and there must be at least one.")
+    if not bool(((true == 0) | (true == 1)).all()):
+        raise BadInput("Whether each one is right must be told by True and False (1 and 0), not by other numbers.")
     return sure, true
 
 
@@ -209,11 +216,13 @@ def conformal_threshold(soft: Float[Tensor, "*cases n n"], truth: Int[Tensor, "*
     number("level", level, above=0, below=1)
     if square(soft, "A soft permutation").shape[:-1] != whole_numbers(truth).shape:
         raise BadInput(f"{tuple(soft.shape)} soft permutations and orders of {tuple(truth.shape)} do not fit together.")
-    missing = (1 - soft.gather(-1, inverse(truth).unsqueeze(-1))).double().flatten().sort().values
+    missing = (
+        (1 - soft.gather(-1, inverse(order_of(soft.shape[-1], truth)).unsqueeze(-1))).double().flatten().sort().values
+    )
     rank = math.ceil((len(missing) + 1) * level)
     return 1.0 if rank > len(missing) else float(missing[rank - 1])
 
 
 def place_sets(soft: Float[Tensor, "*cases n n"], threshold: float) -> Bool[Tensor, "*cases n n"]:
     """Per item the places that cannot be ruled out: those with $1 - P$ at most the threshold."""
-    return (1 - square(soft, "A soft permutation")).double() <= threshold
+    return (1 - square(soft, "A soft permutation")).double() <= number("threshold", threshold)

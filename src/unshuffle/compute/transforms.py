@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 PLAIN = (Tensor, torch.nn.Parameter)
@@ -29,6 +30,11 @@ _transforms = torch._C._functorch.get_dynamic_layer_stack_depth  # pyright: igno
 def transformed_in_graph() -> bool:
     """Whether a function of ``torch.func`` is being compiled: there, torch has no gradient of an operator."""
     return torch.compiler.is_compiling() and _transforms() > 0
+
+
+def forwards() -> bool:
+    """Whether derivatives are taken forwards (``torch.func.jvp``, ``jacfwd``, ``hessian``): kernels have them backwards alone."""
+    return not torch.compiler.is_compiling() and forward_ad._current_level >= 0
 
 
 def symbolic(*tensors: object) -> bool:

@@ -57,7 +57,7 @@ class Shuffled:
 
     def __call__(self, epoch: int) -> Iterator[Batch]:
         shuffle = torch.randperm(len(self.items), generator=torch.Generator().manual_seed(mixed(self.seed, epoch)))
-        for chosen in shuffle.split(self.batch)[: len(self)]:
+        for chosen in shuffle.split(int(self.batch))[: len(self)]:
             yield self.items[chosen], None if self.allowed is None else self.allowed[chosen]
 
 

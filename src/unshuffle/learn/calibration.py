@@ -46,6 +46,9 @@ class Calibration:
     seen: Seen
     """What the lists were like: others of another kind are flagged."""
 
+    def __repr__(self) -> str:
+        return f"Calibration(temperature {self.temperature:.3g}, sets at {self.level:.0%} by a threshold of {self.threshold:.3g})"
+
     @classmethod
     def of(
         cls,

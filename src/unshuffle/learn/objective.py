@@ -81,6 +81,7 @@ class Learner(nn.Module):
 
     def forward(self, items: Tensor, allowed: Tensor | None, epoch: float, samples: int, **draw: Any) -> Tensor:
         """Mean loss over lists and noisy samples."""
+        items = self._as_weights(items)
         P = self.relax(
             placeable(self.network(items), self.relax), epoch=epoch, samples=samples, allowed=allowed, **draw
         )
@@ -94,6 +95,7 @@ class Learner(nn.Module):
     @torch.no_grad()
     def hard(self, items: Tensor, allowed: Tensor | None = None) -> Tensor:
         """The loss of the decoded order, per list: what the network is chosen by, and it needs no true order either."""
+        items = self._as_weights(items)
         order = self.relax.decode(self.network(items), allowed=allowed)
         return self.loss(to_matrix(order, items.dtype, items=items.shape[1]), items)
 
@@ -101,7 +103,12 @@ class Learner(nn.Module):
     def report(self, items: Tensor, allowed: Tensor | None, epoch: float) -> FieldReport | None:
         """The temperatures and entropies on these items, if the relaxation can tell."""
         tell = getattr(self.relax, "report", None)
-        return None if tell is None else tell(self.network(items), epoch=epoch, allowed=allowed)
+        return None if tell is None else tell(self.network(self._as_weights(items)), epoch=epoch, allowed=allowed)
+
+    def _as_weights(self, items: Tensor) -> Tensor:
+        """In the precision of the network, as `predict` takes them."""
+        weight = next(self.network.parameters(), items)
+        return items.to(weight.dtype) if weight.is_floating_point() else items
 
 
 def modules_in(settings: object) -> list[nn.Module]:

@@ -101,12 +101,14 @@ def predict(
     if not bool(torch.isfinite(items).all()):
         raise BadInput("The items hold a NaN or an infinity; a network cannot order those.")
     relax = Sinkhorn() if relax is None else relax
-    if not isinstance(relax, Relaxation):
+    if isinstance(relax, type) or not isinstance(relax, Relaxation):
         raise BadInput(f"relax must be a relaxation such as us.GumbelSinkhorn(), not {shown(relax)}.")
+    if isinstance(allowed, Tensor) and allowed.ndim == 2:
+        allowed = allowed.unsqueeze(0)
     if allowed is not None and not (
         isinstance(allowed, Tensor) and allowed.ndim == 3 and len(allowed) in (1, len(items))
     ):
-        raise BadInput("allowed must be a bool mask (lists or 1, items, positions).")
+        raise BadInput("allowed must be a bool mask (items, positions), or one for each list in front of it.")
     weight = next(network.parameters(), torch.zeros((), dtype=items.dtype))
     device, items = weight.device, items.to(weight.dtype)
     generator = torch.Generator().manual_seed(seed)

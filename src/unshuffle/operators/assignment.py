@@ -18,7 +18,7 @@ from ..compute.transforms import operator
 from ..errors import BadInput
 from ..shapes import Mask, Order, Scores
 from .partial import Reject, kept, prices
-from .permutation import rectangle
+from .permutation import rectangle, together
 from .precision import widened
 
 
@@ -111,6 +111,14 @@ def masked(scores: Tensor, allowed: Tensor | None, floor: float = -torch.inf) ->
     return scores if allowed is None else scores.masked_fill(~allowed, floor)
 
 
+def alongside(scores: Tensor, allowed: Tensor | None) -> Tensor:
+    """The scores, once for each mask if these are of more than one batch."""
+    mask_for(scores, allowed)
+    if allowed is None or allowed.ndim == 2:
+        return scores
+    return scores.expand(torch.broadcast_shapes(scores.shape, allowed.shape))
+
+
 def mask_for(scores: Tensor, allowed: Tensor | None) -> None:
     """Nothing, if it is none or a mask for these scores; otherwise one sentence."""
     if allowed is None:
@@ -122,6 +130,10 @@ def mask_for(scores: Tensor, allowed: Tensor | None) -> None:
             f"allowed must be a bool mask of shape {tuple(scores.shape[-2:])} (or with the batch in front), "
             f"not {allowed.dtype} of shape {tuple(allowed.shape)}."
         )
+    if allowed.device != scores.device:
+        raise BadInput(f"allowed is on {allowed.device}, but the scores are on {scores.device}: move it there.")
+    if allowed.ndim > 2 and not together(allowed, scores):
+        raise BadInput(f"allowed of shape {tuple(allowed.shape)} does not fit scores of shape {tuple(scores.shape)}.")
 
 
 def why_infeasible(allowed: np.ndarray, matrix: int | None = None, keep: int | None = None) -> str:

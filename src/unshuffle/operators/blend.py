@@ -16,7 +16,8 @@ from ..compute.transforms import symbolic
 
 def blend(soft: Tensor, items: Tensor) -> Tensor:
     """``P^T X`` for soft (*batch, m, n) and items (*#batch, m, d)."""
-    large = soft.requires_grad and soft.numel() * soft.element_size() >= LARGE and not symbolic(soft, items)
+    # first of all not in a graph, which must not depend on how large the batch is
+    large = not symbolic(soft, items) and soft.requires_grad and soft.numel() * soft.element_size() >= LARGE
     if large and torch.broadcast_shapes(soft.shape[:-2], items.shape[:-2]) == soft.shape[:-2]:
         return Blend.apply(soft, items)  # pyright: ignore[reportReturnType]
     return _product(soft, items)

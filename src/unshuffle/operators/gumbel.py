@@ -17,7 +17,7 @@ from ._sinkhorn.field import FieldOfSums
 from ._sinkhorn.noise import SILENT, Noise, new_key
 from .assignment import masked
 from .partial import Padded, Reject, nobody
-from .permutation import rectangle
+from .permutation import broadcasts, rectangle
 from .precision import in_full_precision
 
 
@@ -73,10 +73,9 @@ def soft_square(
 ) -> tuple[Float[Tensor, "*draws size size"], Padded | None]:
     """``gumbel_sinkhorn`` with the dummies, if there are any."""
     rectangle(scores)
-    whole("iterations", iterations, 1)
-    if samples is not None:
-        whole("samples", samples, 1)
-    number("noise", noise, least=0)
+    iterations = whole("iterations", iterations, 1)
+    samples = None if samples is None else whole("samples", samples, 1)
+    loudness(noise)
     padded = Padded.of(scores, reject, keep)
     base = as_beta(beta, scores, padded)
     scores = masked(scores, allowed)
@@ -125,6 +124,13 @@ def _field(beta: Tensor, padded: Padded | None) -> Tensor:
     return beta if padded is None else padded.field(beta)
 
 
+def loudness(noise: Any) -> None:
+    """Nothing, if it is a scale of the noise; otherwise one sentence. A gradient for it would be lost without a word."""
+    if isinstance(noise, Tensor) and noise.requires_grad:
+        raise BadInput("noise is a number that is not learned: no gradient reaches it; give noise.item().")
+    number("noise", noise, least=0)
+
+
 def _place(scores: Tensor, share: tuple[int, int] | None) -> tuple[int, int]:
     """First matrix and number of matrices of the whole batch, as ``Noise`` counts them."""
     if share is None:
@@ -155,10 +161,3 @@ def as_beta(beta: float | Tensor, scores: Tensor, padded: Padded | None = None) 
         left_out = "" if padded is None else ", with one more row and column for what is left empty and out"
         raise BadInput(f"beta of shape {tuple(beta.shape)} does not broadcast to scores {tuple(shape)}{left_out}.")
     return beta
-
-
-def broadcasts(values: Tensor, shape: tuple[Any, ...]) -> bool:
-    try:
-        return torch.broadcast_shapes(values.shape, shape) == shape
-    except RuntimeError:
-        return False

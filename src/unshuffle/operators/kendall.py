@@ -38,11 +38,12 @@ def _inversions(lists: np.ndarray) -> np.ndarray:
     behind all of them; equal ones it has not passed.
     """
     rows, n = lists.shape
-    full = np.full((rows, 1 << (n - 1).bit_length()), n)
+    width = 1 << (n - 1).bit_length()
+    full = np.full((rows, width), n)
     full[:, :n] = lists
     count, w = np.zeros(rows, np.int64), 1
-    while w < full[0].size:
-        halves = full.reshape(rows, -1, 2 * w)
+    while w < width:
+        halves = full.reshape(rows, width // (2 * w), 2 * w)
         merged = halves.argsort(-1, kind="stable")
         full = np.take_along_axis(halves, merged, -1)
         behind = w * w + w * (w - 1) // 2  # the places of a right half that has passed nothing, in sum

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -22,9 +23,11 @@ from torch import Tensor
 from ..compute.transforms import symbolic
 from ..errors import BadInput, shown, whole
 from ._sinkhorn.block import Border
+from .permutation import broadcasts
 
-Price: TypeAlias = float | Float[Tensor, "..."]
+Price: TypeAlias = float | Float[Tensor, "..."] | list[float] | np.ndarray
 Reject: TypeAlias = Price | tuple[Price, Price]
+Told: TypeAlias = float | Float[Tensor, "..."]  # one price for all, or one for each
 
 
 class LeftOut(NamedTuple):
@@ -37,8 +40,9 @@ class LeftOut(NamedTuple):
         """The prices in other units."""
         if self.reject is None:
             return self
-        pair = isinstance(self.reject, (tuple, list))
-        return LeftOut(tuple(factor * p for p in self.reject) if pair else factor * self.reject, self.keep)  # pyright: ignore
+        if isinstance(self.reject, tuple):
+            return LeftOut(tuple(factor * price for price in self.reject), self.keep)  # pyright: ignore
+        return LeftOut(factor * self.reject, self.keep)  # pyright: ignore
 
     def some(self, scores: Tensor, step: int) -> LeftOut:
         """The prices of every so many matrices of a batch, if that is flattened."""
@@ -55,17 +59,16 @@ NOBODY = LeftOut()
 def prices(reject: Reject | None, scores: Tensor) -> tuple[Float[Tensor, "*batch m"], Float[Tensor, "*batch n"]]:
     """What each item scores when it is left out, and each position when it stays empty; nothing, if there are no prices.
 
-    ``reject`` is a number for both, a tensor (..., m) for the items (positions then score 0), or a pair of these.
+    ``reject`` is a number for both, one per item (..., m) (positions then score 0), or a pair of these, which is a tuple.
     """
     m, n = scores.shape[-2:]
     if reject is None:
         return scores.new_zeros(m), scores.new_zeros(n)
-    if isinstance(reject, (tuple, list)):
-        if len(reject) != 2:
-            raise BadInput(f"reject must be one price or a pair (items, positions), but {len(reject)} came.")
-        items, positions = reject
+    told = as_told(reject)
+    if isinstance(told, tuple):
+        items, positions = told
     else:
-        items, positions = reject, 0.0 if isinstance(reject, Tensor) and reject.ndim else reject
+        items, positions = told, 0.0 if isinstance(told, Tensor) and told.ndim else told
     return _price(items, m, "item", scores), _price(positions, n, "position", scores)
 
 
@@ -73,24 +76,48 @@ def simplest(reject: Reject | None, scores: Tensor) -> tuple[float | Tensor, flo
     """`prices`, but one number for all as it is: to make tensors of it takes longer than a small problem."""
     if reject is None:
         return 0.0, 0.0
-    if isinstance(reject, float) and math.isfinite(reject):
-        return reject, reject
-    return prices(reject, scores)
+    return (reject, reject) if _is_number(reject) else prices(reject, scores)  # pyright: ignore[reportReturnType]
 
 
-def _price(price: Price, count: int, who: str, scores: Tensor) -> Tensor:
-    """One per item or position, (..., count)."""
-    if isinstance(price, float) and math.isfinite(price):
-        return scores.new_full((count,), price)
+def as_told(reject: Any) -> Told | tuple[Told, Told]:
+    """Prices as numbers and tensors, of lists and arrays too; otherwise one sentence."""
+    if not isinstance(reject, tuple):
+        return _one_or_each(reject)
+    if len(reject) != 2:
+        raise BadInput(f"reject must be one price or a pair (items, positions), but {len(reject)} came.")
+    return _one_or_each(reject[0]), _one_or_each(reject[1])
+
+
+def _is_number(price: Any) -> bool:
+    # compared: a graph with symbolic numbers knows no math.isfinite
+    return isinstance(price, float) and -math.inf < price < math.inf
+
+
+def _one_or_each(price: Any) -> Told:
+    if isinstance(price, Tensor) or _is_number(price):
+        return price
     try:
-        price = torch.as_tensor(price, dtype=scores.dtype, device=scores.device)
+        each = None if isinstance(price, (bool, str)) else np.asarray(price, np.float64)
     except (TypeError, ValueError, RuntimeError):
-        raise BadInput(f"reject must be a number, or one per item, or a pair of these, not {shown(price)}.") from None
+        each = None
+    if each is None:
+        raise BadInput(f"reject must be a number, or one per item, or a pair of these, not {shown(price)}.")
+    if not np.isfinite(each).all():
+        raise BadInput(f"reject must be finite, not {shown(price)}.")
+    return torch.from_numpy(each) if each.ndim else float(each)
+
+
+def _price(price: Told, count: int, who: str, scores: Tensor) -> Tensor:
+    """One per item or position, (..., count)."""
+    if not isinstance(price, Tensor):
+        return scores.new_full((count,), price)
+    price = price.to(scores)
     if price.ndim == 0:
         price = price.expand(count)
-    if price.shape[-1] != count or price.ndim > scores.ndim - 1:
+    if price.shape[-1] != count or (price.ndim > 1 and not broadcasts(price, (*scores.shape[:-2], count))):
+        batch = f" and batches of {tuple(scores.shape[:-2])}" if scores.ndim > 2 else ""
         raise BadInput(
-            f"reject has shape {tuple(price.shape)}, but there are {count} {who}s: give one number for each."
+            f"reject has shape {tuple(price.shape)}, but there are {count} {who}s{batch}: give one number for each."
         )
     if price.device.type == "cpu" and not symbolic(price) and not bool(price.detach().isfinite().all()):
         first = int((~price.detach().isfinite()).nonzero()[0, -1])
@@ -101,9 +128,10 @@ def _price(price: Price, count: int, who: str, scores: Tensor) -> Tensor:
 def kept(keep: int, scores: Tensor) -> int:
     """``keep``, if so many placements fit."""
     m, n = scores.shape[-2:]
-    if whole("keep", keep, 0) > min(m, n):
-        raise BadInput(f"keep={keep} placements are impossible: there are {m} items and {n} positions.")
-    return keep
+    placements = whole("keep", keep, 0)
+    if placements > min(m, n):
+        raise BadInput(f"keep={placements} placements are impossible: there are {m} items and {n} positions.")
+    return placements
 
 
 def nobody(scores: Tensor, samples: int | None = None) -> Tensor:

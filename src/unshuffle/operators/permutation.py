@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,10 +27,15 @@ def reorder(soft: SoftPermutation, items: Float[Tensor, "*#batch m *d"]) -> Tens
     if not isinstance(items, Tensor) or (items.dtype != soft.dtype and not torch.is_autocast_enabled(soft.device.type)):
         kind = items.dtype if isinstance(items, Tensor) else type(items).__name__
         raise BadInput(f"The items must be a {soft.dtype} tensor like the soft permutation, not {kind}.")
-    one_each = items.shape[-1] == soft.shape[-2] and (items.ndim < 2 or items.shape[-2] != soft.shape[-2])
-    if not one_each and (items.ndim < 2 or items.shape[-2] != soft.shape[-2]):
-        raise BadInput(f"{soft.shape[-2]} items are expected, but the items have shape {tuple(items.shape)}.")
-    return _reorder(soft, items, one_each)
+    m, shape = soft.shape[-2], items.shape
+    features = items.ndim > 1 and shape[-2] == m
+    if not features and (items.ndim < 1 or shape[-1] != m):
+        raise BadInput(f"{m} items are expected, but the items have shape {tuple(shape)}.")
+    if _broadcast(soft.shape[:-2], shape[: -2 if features else -1]) is None:
+        raise BadInput(
+            f"Items of shape {tuple(shape)} do not fit soft permutations of shape {tuple(soft.shape)}: their batches differ."
+        )
+    return _reorder(soft, items, not features)
 
 
 @in_full_precision
@@ -44,15 +50,24 @@ def inverse(order: Order, items: int | None = None) -> Int[Tensor, "*batch items
     An order may have empty positions (-1), and ``items`` (as many as positions, if it is not said) may be more than there are
     positions: items that are nowhere in it come back as -1.
     """
-    n = whole_numbers(order).shape[-1]
-    m = n if items is None else whole("items", items, 0)
+    return _inverse(whole_numbers(order), None if items is None else whole("items", items, 0))
+
+
+def _place_each(order: Tensor, items: int | None) -> Tensor:
+    return order.new_empty((*order.shape[:-1], order.shape[-1] if items is None else items), dtype=torch.int64)
+
+
+@operator("(Tensor order, int? items) -> Tensor", _place_each)
+def _inverse(order: Tensor, items: int | None) -> Tensor:
+    n = order.shape[-1]
+    m = n if items is None else items
     if items is None and (order.numel() == 0 or int(order.min()) >= 0):
         values, place = torch.sort(order, dim=-1)
         if not bool((values == torch.arange(n, device=order.device)).all()):
             raise BadInput("An order must hold each of 0 ... n-1 exactly once, but this one does not.")
         return place
-    place = torch.full((*order.shape[:-1], m + 1), -1, dtype=order.dtype, device=order.device)
-    positions = torch.arange(n, dtype=order.dtype, device=order.device).expand(order.shape)
+    place = torch.full((*order.shape[:-1], m + 1), -1, dtype=torch.int64, device=order.device)
+    positions = torch.arange(n, device=order.device).expand(order.shape)
     place.scatter_(-1, _slots(order, m), positions)
     if int((order >= 0).sum()) != int((place[..., :m] >= 0).sum()):
         raise BadInput("An order must hold no item twice, but this one does.")
@@ -71,6 +86,7 @@ def to_matrix(
     return one_hot.scatter_(-1, _slots(order, m).unsqueeze(-1), 1)[..., :m].transpose(-1, -2)
 
 
+@operator("(Tensor order, int items) -> Tensor", lambda order, items: torch.empty_like(order, dtype=torch.int64))
 def _slots(order: Order, items: int) -> Order:
     """Item at each position as an index into items + 1 places, the last of them for nobody."""
     if order.numel() and not -1 <= int(order.min()) <= int(order.max()) < items:
@@ -94,6 +110,10 @@ def entropy(soft: SoftPermutation, dim: int = -1, allowed: Mask | None = None) -
         return terms.sum(dim) / scale if scale > 0 else torch.zeros_like(terms.sum(dim))
     if getattr(allowed, "dtype", None) != torch.bool or allowed.shape[-2:] != soft.shape[-2:]:
         raise BadInput(f"allowed must be a bool tensor of {soft.shape[-2]} items x {soft.shape[-1]} positions.")
+    if not broadcasts(allowed, soft.shape):
+        raise BadInput(
+            f"allowed of shape {tuple(allowed.shape)} does not fit soft permutations of {tuple(soft.shape)}."
+        )
     count = allowed.expand_as(soft).sum(dim)
     raw = terms.masked_fill(~allowed, 0.0).sum(dim)
     return torch.where(count > 1, raw / count.clamp_min(2).to(raw).log(), torch.zeros_like(raw))
@@ -121,6 +141,8 @@ def kendall_tau(a: Shaped[Tensor, "*#batch n"], b: Shaped[Tensor, "*#batch n"]) 
         raise BadInput("Kendall's tau compares two tensors of values, one list in the last dimension of each.")
     if a.shape[-1] != b.shape[-1]:
         raise BadInput(f"Kendall's tau compares lists of one length, but {a.shape[-1]} and {b.shape[-1]} came.")
+    if not together(a, b):
+        raise BadInput(f"Kendall's tau cannot pair lists of {tuple(a.shape)} with lists of {tuple(b.shape)}.")
     return _tau(*torch.broadcast_tensors(a, b))
 
 
@@ -179,6 +201,23 @@ def order_of(n: int, order: Tensor) -> Tensor:
     if order.numel() and not 0 <= int(order.min()) <= int(order.max()) < n:
         raise BadInput(f"An order of {n} items must hold numbers from 0 to {n - 1}, but this one has others.")
     return order
+
+
+def broadcasts(values: Tensor, shape: tuple[Any, ...]) -> bool:
+    """Whether values would do for a tensor of this shape."""
+    return _broadcast(values.shape, shape) == shape
+
+
+def together(a: Tensor, b: Tensor) -> bool:
+    """Whether their batches go together, and what they are batches of."""
+    return _broadcast(a.shape, b.shape) is not None
+
+
+def _broadcast(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    try:
+        return torch.broadcast_shapes(a, b)
+    except RuntimeError:
+        return None
 
 
 def square(scores: Tensor, what: str = "Scores") -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -20,6 +21,12 @@ def widened(values: Tensor) -> Tensor:
 
 def _autocast(device: str) -> bool:
     return device != "meta" and torch.is_autocast_enabled(device)
+
+
+def without_autocast(values: Tensor) -> Any:
+    """A context in which matrices are multiplied in the precision they have."""
+    device = values.device.type
+    return torch.autocast(device, enabled=False) if _autocast(device) else contextlib.nullcontext()
 
 
 def in_full_precision(function: Function) -> Function:

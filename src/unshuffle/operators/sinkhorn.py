@@ -39,7 +39,7 @@ def sinkhorn(
     problem padded with dummies, as ``assign`` solves it, computed without most of them.
     """
     rectangle(scores)
-    whole("iterations", iterations, 1)
+    iterations = whole("iterations", iterations, 1)
     if tolerance is not None:
         number("tolerance", tolerance, above=0)
     scores, padded = masked(scores, allowed), Padded.of(scores, reject, keep)

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..compute.transforms import in_transform
-from ..errors import BadInput, function, number, whole
-from ..operators.assignment import assign, masked
-from ..operators.gumbel import soft_square
-from ..operators.partial import NOBODY, LeftOut, Padded, Reject
+from ..errors import BadInput, function, whole
+from ..operators.assignment import alongside, assign, masked
+from ..operators.gumbel import loudness, soft_square
+from ..operators.partial import NOBODY, LeftOut, Padded, Reject, as_told
 from ..operators.permutation import square
 from ..operators.precision import widened
 from ..operators.sinkhorn import with_left_out
@@ -23,6 +23,8 @@ from ..temperature.report import FieldReport, diagnose
 from ..temperature.schedules import UNIT, Schedule
 from .layer import Draw, Scheduled
 from .protocol import MaskOrNone, Number, Orders, SoftPermutations, hardened, partial_one_hot, with_samples
+
+PAIR = ("reject_items", "reject_positions")  # the prices of a pair that are learned
 
 
 @dataclass(eq=False)
@@ -48,13 +50,13 @@ class GumbelSinkhorn(Scheduled):
     iterations: int = 10
     noise: Number | None = None
     adapt_from: int = 0
-    reject: Reject | None = None
+    reject: Reject | None = field(default_factory=lambda: None)  # on the class, a default would hide a parameter
     keep: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.reject is not None and not isinstance(self.reject, (Tensor, tuple, list)):
-            number("reject", self.reject)
+        if self.reject is not None:
+            self._price(as_told(self.reject))
         if self.keep is not None:
             whole("keep", self.keep, 0)
         if self.local is not None:
@@ -64,7 +66,7 @@ class GumbelSinkhorn(Scheduled):
         if self.noise is None:
             self.__dict__["noise"] = self.usual["noise"]
         if self.noise is not None:
-            number("noise", self.noise, least=0)
+            loudness(self.noise)
         if isinstance(self.schedule, TARGETS):
             self.sharpness = Sharpness()
 
@@ -73,13 +75,29 @@ class GumbelSinkhorn(Scheduled):
         """Defaults that depend on other settings; None is by the size of what comes."""
         return {"noise": None if isinstance(self.schedule, TARGETS) else 1.0}
 
+    def _price(self, told: Reject) -> None:
+        """Keep the prices; those that are learned are parameters of this module, two of them by names of their own."""
+        if isinstance(told, nn.Parameter):
+            return
+        self.__dict__["reject"] = told
+        for name, price in zip(PAIR, told if isinstance(told, tuple) else (), strict=False):
+            if isinstance(price, nn.Parameter):
+                self.register_parameter(name, price)
+
     @property
     def left_out(self) -> LeftOut:
-        return LeftOut(self.reject, self.keep)
+        reject = self.reject
+        if isinstance(reject, tuple):  # as torch has them now: it may have exchanged a parameter
+            reject = tuple(self._parameters.get(name, price) for name, price in zip(PAIR, reject, strict=True))
+        return LeftOut(reject, self.keep)  # pyright: ignore[reportArgumentType]
 
     def relaxed(self, scores: Scores, allowed: MaskOrNone, draw: Draw) -> SoftPermutations:
         soft, padded = self._square(scores, allowed, draw)
-        return soft if padded is None else padded.real(soft)
+        return soft if padded is None else self._real(soft, padded)
+
+    def _real(self, soft: Tensor, padded: Padded) -> SoftPermutations:
+        real = padded.real(soft)
+        return real * 0.0 if self.keep == 0 else real  # to which the padded problem comes only after many iterations
 
     def hard(self, scores: Scores, allowed: MaskOrNone, draw: Draw) -> tuple[SoftPermutations, SoftPermutations]:
         """The soft permutations of a draw, and what each of them leans to."""
@@ -88,12 +106,15 @@ class GumbelSinkhorn(Scheduled):
             return soft, hardened(soft, allowed)
         reject, keep = padded.choice
         order = assign(padded.gain(soft.detach()), allowed, reject=reject, keep=keep)
-        return padded.real(soft), partial_one_hot(order, padded.real(soft))
+        return self._real(soft, padded), partial_one_hot(order, padded.real(soft))
 
     def _square(self, scores: Scores, allowed: MaskOrNone, draw: Draw) -> tuple[Tensor, Padded | None]:
         noise = (quiet(scores) if self.noise is None else self.noise) if self.training else 0.0
         if not isinstance(self.schedule, TARGETS):
             return self._soft(scores, draw.beta, noise, self.left_out, allowed, draw)
+        if scores.numel() == 0:  # a batch of none has no entropy
+            return self._soft(scores, 1.0, noise, self.left_out, allowed, draw)
+        scores = alongside(scores, allowed)
         target = self.schedule.entropy(draw.beta, scores, allowed)
         a = ahead(self.sharpness(scores, target, self.iterations, allowed, self.left_out), target)
         if self.schedule.each is not None:
@@ -134,7 +155,7 @@ class GumbelSinkhorn(Scheduled):
         )
 
     def decode(self, scores: Scores, *, allowed: MaskOrNone = None) -> Orders:
-        return assign(scores, allowed, reject=self.reject, keep=self.keep)
+        return assign(scores, allowed, **self.left_out._asdict())
 
     def report(self, scores: Scores, *, epoch: Number | None = None, allowed: MaskOrNone = None) -> FieldReport:
         """The realised temperature field and entropies at these scores; one Sinkhorn, meant for once an epoch."""
@@ -142,7 +163,9 @@ class GumbelSinkhorn(Scheduled):
         beta, given = self.schedule(epoch), widened(scores.detach())
         if isinstance(self.schedule, TARGETS):
             target = self.schedule.entropy(beta, given, allowed)
-            beta = float(self.sharpness.at(given, target, self.iterations, allowed, self.left_out))
+            beta = self.sharpness.at(given, target, self.iterations, allowed, self.left_out)
+            each = self.schedule.each
+            beta = float(beta) if each is None else beta * each(beta * given, self.iterations, allowed)
         with torch.no_grad():
             Q, allowed = with_left_out(beta * given, self.iterations, allowed, self.left_out.times(beta))
         found = diagnose(self.local if epoch >= self.adapt_from else None, Q, beta, allowed)

@@ -46,17 +46,22 @@ class Layer(nn.Module):
         if name not in self.__dataclass_fields__:
             super().__setattr__(name, value)
             return
-        if name in self.__dict__:
+        if isinstance(value, nn.Parameter) and not hasattr(
+            type(self), name
+        ):  # a price that is learned: torch may exchange it
+            super().__setattr__(name, value)
+            return
+        if name in self.__dict__ or name in self._parameters:
             raise FrozenInstanceError(f"cannot assign to field {name!r}: dataclasses.replace makes another relaxation")
         # torch would keep a module elsewhere, where the default on the class hides it
         self.__dict__[name] = value
         if isinstance(value, nn.Module):
             self._modules[name] = value
-        if isinstance(value, nn.Parameter):  # a price that is learned
-            self._parameters[name] = value
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and all(getattr(self, f.name) == getattr(other, f.name) for f in fields(self))
+        return type(other) is type(self) and all(
+            _same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)
+        )
 
     # not by the settings: torch walks modules through sets, and two equal ones in a model are two
     __hash__ = nn.Module.__hash__
@@ -64,6 +69,15 @@ class Layer(nn.Module):
     def tell(self, epoch: Number) -> None:
         """From now on, calls without `epoch` are of this one."""
         self.epoch = epoch
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two settings are equal; of tensors, whether all of their entries are."""
+    if isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other):
+        return all(map(_same, one, other))
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return torch.equal(one, other)
+    return not isinstance(one, Tensor) and not isinstance(other, Tensor) and bool(one == other)
 
 
 @dataclass(eq=False)
@@ -102,7 +116,10 @@ class Scheduled(Layer):
             return Draw(self._beta, self._adapts, samples, generator, share)
         now = 0 if epoch is None else epoch
         number("epoch", now)
-        return Draw(self.schedule(now), now >= self.adapt_from, samples, generator, share)
+        beta = self.schedule(now)
+        if not isinstance(beta, Tensor):
+            number("beta (the inverse temperature)", beta, above=0)
+        return Draw(beta, now >= self.adapt_from, samples, generator, share)
 
     def relaxed(self, scores: Tensor, allowed: MaskOrNone, draw: Draw) -> SoftPermutations:
         raise NotImplementedError

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..compute.transforms import operator
 from ..errors import BadInput
 from ..operators.assignment import assign
 from ..operators.precision import widened
@@ -63,8 +64,12 @@ def sort_logits(keys: Keys) -> Float[Tensor, "... n n"]:
 
 def decode_keys(keys: Keys, allowed: MaskOrNone = None) -> Orders:
     """The items by ascending key; with a mask, the best allowed assignment of that sort."""
-    if not bool(torch.isfinite(checked_keys(keys)).all()):
+    order = _sorted(widened(checked_keys(keys).detach()))
+    return order if allowed is None else assign(sort_logits(widened(keys.detach())), allowed)
+
+
+@operator("(Tensor keys) -> Tensor", lambda keys: torch.empty_like(keys, dtype=torch.int64))
+def _sorted(keys: Keys) -> Orders:
+    if not bool(torch.isfinite(keys).all()):
         raise BadInput("A sort takes finite keys, but some are NaN or infinite.")
-    if allowed is None:
-        return torch.argsort(keys.detach(), dim=-1, stable=True)
-    return assign(sort_logits(widened(keys.detach())), allowed)
+    return torch.argsort(keys, dim=-1, stable=True)

@@ -86,7 +86,7 @@ def _refuse_mask(allowed: MaskOrNone) -> None:
 
 def rotated_base(n: int, seed: int) -> Float[Tensor, "n n"]:
     """2x2 rotations along the diagonal, angles from U(pi/8, 3 pi/8): halfway between permutations, where none is near."""
-    return _rotated_base(torch.empty(n, n, dtype=torch.float64), seed)
+    return _rotated_base(torch.empty(n, n, dtype=torch.float64), int(seed))
 
 
 @operator("(Tensor like, int seed) -> Tensor", lambda like, seed: torch.empty_like(like))

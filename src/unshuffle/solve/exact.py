@@ -17,11 +17,14 @@ MOST = 7  # items: 5040 orders
 MOST_PARTIAL = 100_000  # orders of which some positions may be empty
 
 
+def all_orders(n: int, allowed: Tensor | None) -> Int[Tensor, "orders n"]:
+    orders = torch.tensor(list(permutations(range(n))))
+    return orders if allowed is None else orders[allowed[orders, torch.arange(n)].all(dim=1)]
+
+
 def best_of_all(layout: Layout, cost: Any, allowed: Tensor | None) -> tuple[Int[Tensor, "n"], float]:
     """The first of the best orders, and its energy."""
-    orders = torch.tensor(list(permutations(range(layout.n))))
-    if allowed is not None:
-        orders = orders[allowed[orders, torch.arange(layout.n)].all(dim=1)]
+    orders = all_orders(layout.n, allowed)
     energies = layout.energy(orders, cost)
     best = int(energies.argmin())
     return orders[best], float(energies[best])

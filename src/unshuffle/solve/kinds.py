@@ -71,7 +71,7 @@ def _path() -> Method:
 
 
 def _cycle() -> Method:
-    from .cycle.solver import solve_cycle
+    from .cycle.solver import judge_cycle, solve_cycle
     from .local_search import improve_tour
     from .sets import chain_shares
 
@@ -79,6 +79,7 @@ def _cycle() -> Method:
         check=checks.one,
         solve=solve_cycle,
         polish=_best_of(lambda _, cost, orders, **rest: improve_tour(orders, cost, **rest)),
+        judge=judge_cycle,
         shares=chain_shares,
     )
 
@@ -224,8 +225,9 @@ def method_for(problem: Any, cost: Any, items: Any, reject: Any = None) -> tuple
         else:
             method = row() if reject is None else _partial(reject)
         return method, method.check(given, problem), (n if reject is None else m, n)
-    if not callable(problem):
-        raise BadInput(f"solve takes a layout or a function of the reordered items, not {type(problem).__name__}.")
+    if not callable(problem) or isinstance(problem, type):
+        what = f"the class {problem.__name__}" if isinstance(problem, type) else type(problem).__name__
+        raise BadInput(f"solve takes a layout or a function of the reordered items, not {what}.")
     if items is None:
         raise BadInput("A loss needs items=, the things to reorder (n x d).")
     if cost is not None:

@@ -64,6 +64,8 @@ def solve_loss(loss: Loss, items: Float[Tensor, "n *d"], asked: Request, recipe:
         rounds=recipe.rounds,
     )
     best = int(found.energies.argmin())
+    if not math.isfinite(float(found.energies[best])):
+        raise BadInput("The loss is NaN or infinite for every order that was tried: there is nothing to choose by.")
     order = found.orders[best]
     confidence = place_share(problem.marginal(order, best), order, 1.0)
     return found.solution(confidence, same_energy(found.energies, best))

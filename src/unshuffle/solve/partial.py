@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from ..structure.layouts import Cycle, Graph, Grid, Path
+from ..structure.layouts import Cycle, Graph, Grid, Path, relation_weights
 from ..watch import Watch
 from . import checks, exact
 from .confidence import place_masses
@@ -76,8 +76,8 @@ class Squared:
         if isinstance(self.layout, Graph):
             weights[:n, :n] = self.layout.weights.to(weights)
         elif n > 1:
-            for pairs in self.layout.relations():
-                weights[pairs[:, 0], pairs[:, 1]] = 1
+            for pairs, weight in zip(self.layout.relations(), relation_weights(self.layout), strict=True):
+                weights[pairs[:, 0], pairs[:, 1]] = weight
         if self.prices is not None:
             weights.diagonal()[:n] = 1
         return Graph(weights)
@@ -169,7 +169,10 @@ def _whole_order(problem: Squared, asked: Request) -> Int[Tensor, "m"]:
 def _settled(problem: Squared, order: Int[Tensor, "size"], mask: Tensor | None, watch: Watch) -> Int[Tensor, "size"]:
     """Local search: swaps of any two, items left out and blanks among them, and the moves of chains, in turn until neither helps."""
     n = problem.layout.n
-    improve = {Path: improve_path, Cycle: improve_tour}.get(type(problem.layout))
+    further = (
+        isinstance(problem.layout, Path) and problem.layout.reach > 1
+    )  # where moves that see neighbours alone mislead
+    improve = None if further else {Path: improve_path, Cycle: improve_tour}.get(type(problem.layout))
     energy = float(problem.energy(order))
     while True:
         order = improve_assignment(order, problem.priced, problem.graph.weights, allowed=mask)

@@ -18,6 +18,7 @@ from ..compute.memory import empty_like
 from ..compute.transforms import symbolic
 from ..errors import BadInput, number, shown
 from ..operators.permutation import square
+from ..operators.precision import widened, without_autocast
 from ..shapes import SoftPermutation
 from .layouts import Cycle, Graph, Grid, Layout, Path, pair_costs, relation_weights
 
@@ -29,11 +30,19 @@ def expected_energy(layout: Layout, P: SoftPermutation, cost: PairCost | Sequenc
     """E(P) for one cost matrix, or one per neighbour relation (`Grid`: right, below); costs may be batched like P.
 
     One matrix product per relation forwards, and one backwards if the cost needs no gradient. (`Graph`: two and two.)
+    Half types, and whatever comes under autocast, are summed in float32, and energies are float32 then.
     """
     if not isinstance(layout, (Path, Cycle, Grid, Graph)):
         raise BadInput(f"An energy needs a layout such as us.Path(n), not {shown(layout)}.")
-    if square(P, "A soft permutation").shape[-1] != layout.n:
+    P = square(widened(P), "A soft permutation")
+    if P.shape[-1] != layout.n:
         raise BadInput(f"The layout has {layout.n} positions, but the soft permutation has {P.shape[-1]}.")
+    costs: Any = list(map(widened, cost)) if isinstance(cost, (list, tuple)) else widened(cost)  # pyright: ignore
+    with without_autocast(P):
+        return _expected_energy(layout, P, costs)
+
+
+def _expected_energy(layout: Layout, P: Tensor, cost: Any) -> Tensor:
     if isinstance(layout, Graph):
         (D,) = pair_costs(layout, cost, 1)
         return (P * (D @ P @ layout.weights.to(P).mT)).sum((-2, -1))
@@ -51,17 +60,20 @@ def heat_map(P: SoftPermutation) -> Float[Tensor, "*batch n n"]:
 
     V, the cyclic shift, is never built: it is a roll of the columns.
     """
-    return square(P, "A soft permutation") @ P.roll(-1, dims=-1).mT
+    P = square(widened(P), "A soft permutation")
+    with without_autocast(P):
+        return P @ P.roll(-1, dims=-1).mT
 
 
 def self_loop_penalty(P: SoftPermutation) -> PerList:
     r"""$\sum_i H_{ii}$ without the matrix H: an item that follows itself."""
-    return (square(P, "A soft permutation") * P.roll(-1, dims=-1)).sum((-2, -1))
+    P = square(widened(P), "A soft permutation")
+    return (P * P.roll(-1, dims=-1)).sum((-2, -1))
 
 
 def row_sum_penalty(P: SoftPermutation) -> PerList:
     r"""$\sum_i (1 - \sum_p P_{ip})^2$: for relaxations that normalise columns only (UTSP)."""
-    return (1 - square(P, "A soft permutation").sum(-1)).square().sum(-1)
+    return (1 - square(widened(P), "A soft permutation").sum(-1)).square().sum(-1)
 
 
 def utsp_loss(T: SoftPermutation, distances: PairCost, row_weight: float = 20.0, loop_weight: float = 0.1) -> PerList:
@@ -71,9 +83,16 @@ def utsp_loss(T: SoftPermutation, distances: PairCost, row_weight: float = 20.0,
     """
     number("row_weight", row_weight)
     number("loop_weight", loop_weight)
-    (distances,) = pair_costs(Cycle(square(T, "A soft permutation").shape[-1]), distances, 1)
-    learning = T.requires_grad and torch.is_grad_enabled() and not distances.requires_grad and T.numel() > 0
-    if learning and T.shape[-distances.ndim :] == distances.shape and not symbolic(T, distances):
+    T = square(widened(T), "A soft permutation")
+    (distances,) = pair_costs(Cycle(T.shape[-1]), widened(distances), 1)
+    with without_autocast(T):
+        return _tour_loss(T, distances, row_weight, loop_weight)
+
+
+def _tour_loss(T: Tensor, distances: Tensor, row_weight: float, loop_weight: float) -> Tensor:
+    learning = T.requires_grad and torch.is_grad_enabled() and not distances.requires_grad
+    # first of all not in a graph, which must not depend on how large the batch is
+    if learning and not symbolic(T, distances) and T.numel() > 0 and T.shape[-distances.ndim :] == distances.shape:
         return TourLoss.apply(T, distances, row_weight, loop_weight)  # pyright: ignore[reportReturnType]
     return _utsp_loss(T, distances, row_weight, loop_weight)
 

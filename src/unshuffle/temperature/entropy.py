@@ -22,7 +22,7 @@ from ..compute.transforms import in_transform
 from ..errors import BadInput, function, number, whole
 from ..operators.assignment import mask_for, masked
 from ..operators.entropies import row_and_column_entropies
-from ..operators.partial import NOBODY, LeftOut
+from ..operators.partial import NOBODY, LeftOut, prices
 from ..operators.permutation import entropy, rectangle
 from ..operators.precision import HALF
 from ..operators.sinkhorn import with_left_out
@@ -152,7 +152,7 @@ class Sharpness(nn.Module):
         """a as it stands. Before any training, where that begins; in evaluation, what meets the target."""
         if not self.training or _in_vmap(scores):
             return self.at(scores, target, iterations, allowed, left_out)
-        return self._log_a(*some(scores, allowed, left_out)[:2]).exp().to(scores.dtype)
+        return self._log_a(*some(scores, allowed, left_out)).exp().to(scores.dtype)
 
     def lead(
         self,
@@ -168,18 +168,20 @@ class Sharpness(nn.Module):
         if not self.training or _in_vmap(scores):
             return
         few, open_few, left_out = some(scores, allowed, left_out)
-        log_a = self._log_a(few, open_few)
+        log_a = self._log_a(few, open_few, left_out)
         a = log_a.exp().to(few)
         soft, mask = with_left_out(a * few, iterations, open_few, left_out.times(a))
         entropies, _ = row_and_column_entropies(soft, mask)
         found = entropies[..., : few.shape[-2]].mean()
         excess = found - torch.as_tensor(target).detach().to(found)  # an epoch may be float64
-        self.log_a.copy_(log_a + RATE * (excess if hold else excess.clamp_min(0.0)))
+        step = log_a + RATE * (excess if hold else excess.clamp_min(0.0))
+        if not _in_vmap(step):  # of a target or a price, if not of the scores
+            self.log_a.copy_(step)
 
-    def _log_a(self, few: Scores, allowed: Allowed | None) -> Tensor:
+    def _log_a(self, few: Scores, allowed: Allowed | None, left_out: LeftOut) -> Tensor:
         if self._stands():
             return self.log_a
-        return torch.where(self.log_a.isnan(), undecided(few, allowed).to(self.log_a), self.log_a)
+        return torch.where(self.log_a.isnan(), undecided(few, allowed, left_out).to(self.log_a), self.log_a)
 
     def _stands(self) -> bool:
         """Whether training has begun, where that can be known."""
@@ -194,7 +196,7 @@ class Sharpness(nn.Module):
         left_out: LeftOut = NOBODY,
     ) -> Float[Tensor, ""]:
         """a as it stands; before any training, the one that meets the target."""
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or in_transform(self.log_a):
             found = sharpness(scores, target, iterations, allowed, left_out)
             return torch.where(self.log_a.isnan(), found, self.log_a.exp().to(scores.dtype))
         if bool(self.log_a.isnan()):
@@ -229,9 +231,11 @@ def _in_vmap(scores: Tensor) -> bool:
     return not torch.compiler.is_compiling() and in_transform(scores)
 
 
-def undecided(scores: Float[Tensor, "batch m n"], allowed: Allowed | None = None) -> Float[Tensor, ""]:
+def undecided(
+    scores: Float[Tensor, "batch m n"], allowed: Allowed | None = None, left_out: LeftOut = NOBODY
+) -> Float[Tensor, ""]:
     """log a at which rows are all but uniform, the more so the more places there are."""
-    return (UNDECIDED / _places(scores, allowed)).log() - _spread(scores, allowed).log()
+    return (UNDECIDED / _places(scores, allowed)).log() - _spread(scores, allowed, left_out).log()
 
 
 def _places(scores: Tensor, allowed: Allowed | None) -> Tensor:
@@ -255,7 +259,7 @@ def sharpness(
     """
     few, open_few, left_out = some(scores, allowed, left_out)
     target = target.detach() if isinstance(target, Tensor) else target
-    unit = _spread(few, open_few)
+    unit = _spread(few, open_few, left_out)
     low, high = few.new_tensor(FLATTEST), few.new_tensor(SHARPEST)
     over = few.new_tensor(1.0) - target  # excess of the entropy at the ends: at the flat one it is 1
     under = -torch.as_tensor(target).to(few) * torch.ones_like(over)
@@ -289,12 +293,19 @@ def some(scores: Tensor, allowed: Allowed | None, left_out: LeftOut) -> tuple[Te
     return flat[::step], few, left_out.some(scores, step)
 
 
-def _spread(scores: Tensor, allowed: Allowed | None) -> Tensor:
-    """The root mean square of the allowed scores, without a term per row and one per column: Sinkhorn forgets those."""
+def _spread(scores: Tensor, allowed: Allowed | None, left_out: LeftOut) -> Tensor:
+    """The root mean square of the allowed scores, without what Sinkhorn forgets: a term per row, if all items have a place, and one
+    per column, if all positions are filled. Prices are there to be compared with, and then nothing is forgotten."""
     there = masked(scores, allowed) > -torch.inf
+    m, n = scores.shape[-2:]
+    if left_out.reject is not None:
+        of_items, of_positions = prices(left_out.reject, scores)
+        scores = scores - (of_items.unsqueeze(-1) + of_positions.unsqueeze(-2))
     values = scores.masked_fill(~there, 0.0)
     rounding = torch.finfo(scores.dtype).eps * values.abs().amax() + torch.finfo(scores.dtype).tiny ** 0.5
-    for side in (-1, -2):
+    some_wait = left_out.keep is not None and left_out.keep < min(m, n)
+    forgotten = [(-2, -1)] if some_wait else [side for side, whole in ((-1, m <= n), (-2, m >= n)) if whole]
+    for side in () if left_out.reject is not None else forgotten:
         count = there.sum(side, keepdim=True).clamp_min(1)
         values = (values - values.sum(side, keepdim=True) / count).masked_fill(~there, 0.0)
     return (values.square().sum() / there.sum().clamp_min(1)).sqrt().maximum(rounding)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from ..operators.permutation import entropy
 from .local import Controller, LocalTemperature
@@ -31,16 +32,19 @@ class FieldReport:
 
 
 @torch.no_grad()
-def diagnose(local: Controller | None, Q: Square, beta0: Number, allowed: Allowed | None = None) -> FieldReport:
-    """What `local` makes of the soft assignment `Q` at `beta0`; without a controller the field is `beta0` everywhere."""
+def diagnose(
+    local: Controller | None, Q: Square, beta0: Number | Tensor, allowed: Allowed | None = None
+) -> FieldReport:
+    """What `local` makes of the soft assignment `Q` at `beta0`, a number or a field; without a controller that is all."""
     controller = LocalTemperature(max_boost=0.0) if local is None else local
     s_row, s_col = controller.factors(Q, allowed)
     factor = controller.combine(s_row.unsqueeze(-1), s_col.unsqueeze(-2), controller.max_boost).expand_as(Q)
-    counted = factor if allowed is None else factor[allowed.expand_as(factor)]
+    unit, field = (1.0, beta0 * factor) if isinstance(beta0, Tensor) else (beta0, factor)
+    counted, beta = (x if allowed is None else x[allowed.expand_as(x)] for x in (factor, field))
     return FieldReport(
-        beta_mean=beta0 * counted.mean().item(),
-        beta_min=beta0 * counted.min().item(),
-        beta_max=beta0 * counted.max().item(),
+        beta_mean=unit * beta.mean().item(),
+        beta_min=unit * beta.min().item(),
+        beta_max=unit * beta.max().item(),
         factor_mean=counted.mean().item(),
         rows_boosted=(s_row > 1).float().mean().item(),
         columns_boosted=(s_col > 1).float().mean().item(),

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...compute.jit import have_numba
-from ...compute.transforms import in_transform, symbolic, transformed_in_graph
+from ...compute.transforms import forwards, in_transform, symbolic, transformed_in_graph
 from ..backends import choose, chosen_at_run
 from .block import WHOLE, Block, Border
 from .checks import check_feasible, check_finite
@@ -36,6 +36,9 @@ def perturbed_sinkhorn(
     """Sinkhorn(beta * (scores + noise.scale * g)); with ``samples``, that many draws in front of the batch."""
     if scores.numel() == 0:
         return scores.expand(scores.shape if samples is None else (samples, *scores.shape))
+    if forwards():
+        whole = beta.whole() if isinstance(beta, FieldOfSums) else beta
+        return _plainly(scores, whole, samples, noise, iterations, tolerance, block)
     if isinstance(beta, FieldOfSums):  # made only where it can be used
         return KernelSinkhorn.apply(scores, beta, (samples, noise, iterations, tolerance, block))  # pyright: ignore[reportReturnType]
     asked = (scores, beta, samples, noise, iterations, tolerance, block)
@@ -72,7 +75,7 @@ def bordered_sinkhorn(
     tolerance: float | None,
 ) -> Tensor:
     """The real part of Sinkhorn(scores with dummies around them): by its own kernel where that can, and else as a square."""
-    symbols = symbolic(scores, left_out, empty)
+    symbols = symbolic(scores, left_out, empty) or forwards()
     if not symbols and tolerance is None and choose(scores.device, scores.dtype, border.size)[0] == "numba":
         try:
             return BorderedSinkhorn.apply(scores, left_out, empty, (border, iterations))  # pyright: ignore[reportReturnType]

@@ -14,13 +14,14 @@ import math
 from dataclasses import dataclass, field, replace
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ...operators.permutation import to_matrix
 from ...structure.bins import COARSEST, rebin, widths
 from ...structure.layouts import Cycle
 from ...watch import Watch, dispensable
+from .. import exact
 from ..anneal import Pace, decode, scattered
 from ..confidence import insertion_share, same_orders, shared_links
 from ..request import Request
@@ -108,9 +109,36 @@ def _confidence(layout: Cycle, cost: Tensor, costs: Scaled, found: Best, asked: 
         calm = CALM * usual_temperature(layout, given, order[None])
         walk = walk_around(layout, given, order, calm, allowed=mask)
         near = shared_links(torch.cat((best.unsqueeze(0), torch.from_numpy(walk))), 0, **links)
-        mean = (near + alone) / 2
-        return (mean * (mean / DOUBTFUL).clamp_max(1)).float()
+        return _mean(near, alone)
     return alone.float()
+
+
+def _mean(near: Float[Tensor, "n"], alone: Float[Tensor, "n"]) -> Float[Tensor, "n"]:
+    mean = (near + alone) / 2
+    return (mean * (mean / DOUBTFUL).clamp_max(1)).float()
+
+
+def judge_cycle(layout: Cycle, cost: Tensor, order: Int[Tensor, "n"], allowed: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The same for few items, of which all tours are asked how often they have a link, instead of a walk among them."""
+    soft, n = to_matrix(order, torch.float32), layout.n
+    if n < 3 or n > exact.MOST:
+        return soft, torch.ones(n)
+    tours = exact.all_orders(n, allowed)
+    calm = CALM * usual_temperature(layout, cost.numpy(), order.unsqueeze(0).numpy())
+    energies = layout.energy(tours, cost)
+    weight = (-(energies - energies.min()) / calm).softmax(0)
+    follows = cost.new_zeros(n * n)
+    follows.index_add_(0, (n * tours + tours.roll(-1, 1)).flatten(), weight.repeat_interleave(n))
+    follows = follows.reshape(n, n)
+    if torch.equal(cost, cost.mT):
+        follows = follows + follows.mT
+    after = follows[order, order.roll(-1)]
+    near = torch.empty_like(after)
+    near[order] = torch.minimum(after, after.roll(1)).clamp_max(1.0)
+    if _constant(cost):  # no scale to compare gaps by
+        return soft, _mean(near, torch.full_like(near, 1 / n))
+    costs = Scaled(cost, Tours())
+    return soft, _mean(near, insertion_share(order, cost, costs.nearest * costs.unit, closed=True))
 
 
 MOST_TOGETHER = 64  # runs in one batch, and less where their matrices would not fit
