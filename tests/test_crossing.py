@@ -87,7 +87,7 @@ def test_the_same_random_numbers_give_the_same_children() -> None:
 
 @needs_kernels
 def test_a_doubtful_puzzle_is_solved_better_than_without_crossing(monkeypatch: pytest.MonkeyPatch) -> None:
-    grid, gap = Grid(8, 8), 1
+    grid, gap = Grid(8, 8), 2
     tiles = worn(gap, grid, "coffee.jpg", 12)
     shuffle = torch.randperm(grid.n, generator=torch.Generator().manual_seed(0))
     right = []

@@ -114,6 +114,7 @@ def test_sdist_and_wheel_install_and_run_elsewhere(tmp_path):
     assert str(site) in used.stdout
     assert (site / "unshuffle" / "py.typed").exists()
     assert {"index.html", "app.js", "style.css"} <= {f.name for f in (site / "unshuffle" / "studio" / "page").iterdir()}
+    assert {"seams.npz", "LICENSE.seams.txt"} <= {f.name for f in (site / "unshuffle" / "data").iterdir()}
     told = pyright(tmp_path, python)
     assert [line for line, _ in told] == [5], told  # and nothing else: all of the rest is typed
     assert "str" in told[0][1]

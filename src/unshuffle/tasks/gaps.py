@@ -3,25 +3,47 @@
 What lies ahead of a tile is foretold half-way: its last line, continued by the slope that it has there, smoothed along the seam. The
 first line of another tile is compared with that in three ways, each in units of the tile's own steps: pixel by pixel; by its slope along
 the seam, in which what crosses the gap aslant still counts; and smoothed, in which small things that end in the gap do not. Beside
-them stands plain extrapolation, as without a gap. The cost is their weighted geometric mean.
+them stands plain extrapolation, as without a gap. These four costs, and the pixels on both sides, are weighed by a small network
+(`networks.facing`) that has seen many photos with worn edges (`benchmarks/learn_seams.py`).
 """
 
 from __future__ import annotations
 
+import functools
 import math
+from importlib.resources import files
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ..errors import BadInput
+from ..networks.facing import Facing
+from ..structure.seams import SHARPNESS
 from .jigsaw import Line, Tell, by_median, extrapolation, gradients, lengths, seam_cost
 
 WIDEST = 3
 SMOOTH, WIDE = 2.0, 4.0  # pixels along the seam
-WEIGHTS = {1: (0.20, 0.26, 0.29, 0.15), 2: (0.14, 0.18, 0.135, 0.115), 3: (0.135, 0.17, 0.1, 0.105)}
-"""Of extrapolation, lines, their slopes, and wide means, by the gap: conditional logistic regression (which of all tiles is the true neighbour?)
-on ten photos of 12 x 9 tiles of 28 pixels, in units of the affinity's temperature. Best partners that are true, on those photos, with a
-gap of 1 / 2: 0.82 / 0.64, by the cost of tiles without gaps 0.80 / 0.62."""
+LIKELY = 100  # partners of each side about which the network is asked
+TOGETHER = 2048  # pairs at once
+WEIGHTS = "seams.npz"
+
+Pieces = Float[Tensor, "pieces along across channels"]
+
+
+@functools.cache
+def trained() -> Facing:
+    """The network with the weights that come with the package."""
+    try:
+        with (files("unshuffle") / "data" / WEIGHTS).open("rb") as file, np.load(file) as stored:
+            weights = {name: torch.from_numpy(stored[name].astype(np.float32)) for name in stored.files}
+    except FileNotFoundError:
+        raise BadInput(f"Worn edges need the weights in unshuffle/data/{WEIGHTS}, which are not there: install unshuffle again.") from None  # fmt: skip
+    with torch.device("meta"):  # no random numbers are drawn for weights that are read
+        network = Facing()
+    network.load_state_dict(weights, assign=True)
+    return network.requires_grad_(False)
 
 
 def blurred(lines: Line, sigma: float) -> Line:
@@ -53,13 +75,32 @@ def across(tiles: Float[Tensor, "n along across channels"], gap: int, tell: Tell
     ]
 
 
-def gapped_cost(
-    E: Tensor, M: list[Tensor], line: Tensor, gap: int, states: int = 1
-) -> tuple[Float[Tensor, "n n"], Float[Tensor, "n n"]]:
-    """As `seam_cost`: the cost of a seam, and what to add to its affinity to judge whether it is of the border."""
-    logs = [by_median(C, states).clamp_min(1e-6).log() for C in (E, *M)]
-    cost = sum(weight * log for weight, log in zip(WEIGHTS[gap], logs, strict=True))
-    return torch.exp(torch.as_tensor(cost)), seam_cost(E, M[0], line, states)[1]
+def likely(costs: list[Float[Tensor, "n n"]], states: int = 1) -> Float[Tensor, "4 n n"]:
+    """Logarithms of the four costs; infinite but for the cheapest partners of each side of each piece, by the first two."""
+    logs = torch.stack([by_median(cost, states).clamp_min(1e-6).log() for cost in costs])
+    both = logs[:2].sum(0)
+    unlikely = torch.ones_like(both, dtype=torch.bool)
+    for axis in (0, 1):
+        unlikely.scatter_(axis, both.topk(min(LIKELY, len(both)), axis, largest=False).indices, False)
+    return logs.masked_fill_(unlikely, math.inf)
+
+
+def facing(pieces: Pieces, logs: Float[Tensor, "4 n n"], gap: int, tell: Tell) -> Float[Tensor, "n n"]:
+    """Logits that piece k stands directly right of piece i; minus infinity for those that are not likely."""
+    network, colours = trained(), 3 if pieces.shape[3] >= 3 else 1
+    last, first = network.edges(pieces[..., :colours].expand(-1, -1, -1, 3), gap)
+    Z = torch.full(logs.shape[1:], -math.inf)
+    a, b = logs[0].isfinite().nonzero(as_tuple=True)
+    for i, k in zip(a.split(TOGETHER), b.split(TOGETHER), strict=True):
+        tell(len(i) / len(a))
+        Z[i, k] = network(last.among(i), first.among(k), logs[:, i, k], gap)
+    return Z
+
+
+def gapped_cost(Z: Float[Tensor, "n n"], states: int = 1) -> Float[Tensor, "n n"]:
+    """Costs whose affinities are about the softmax of the logits; who is not likely costs as much as the unlikeliest who is."""
+    known = Z[Z.isfinite()]
+    return by_median(torch.exp(SHARPNESS * (known.max() - Z.clamp_min(float(known.min())))), states)
 
 
 SURE = 0.9  # of the second best cost: best partners of each other that cost no more are true seams, nearly all

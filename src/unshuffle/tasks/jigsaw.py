@@ -47,14 +47,16 @@ class Seams:
 
 Tiles = Float[Tensor, "n height width channels"]
 PASSES = 6  # over all pairs of tiles: extrapolation and two gradients, to the right and below
-PASSES_ACROSS = 14  # where there is a gap
+PASSES_ACROSS = 16  # where there is a gap
 
 
 def seam_costs(tiles: Tiles, watch: Watch | None = None, every: int = 1, late: float = 0.0, gap: int = 0) -> Seams:
     """Pixel values from 0 to 255, whatever the bit depth was; ``every`` so many pixels along a seam are compared.
 
-    `Stopped` if the watch says so before all tiles are; for a limit of time, only ``late`` seconds after it.
+    `Stopped` if the watch says so before all tiles are; for a limit of time, only ``late`` seconds after it. Seams of which not every pixel
+    is compared are compared as if there were no gap: the network of `gaps` knows whole ones.
     """
+    gap = gap if every == 1 else 0
     done, passes = 0.0, PASSES_ACROSS if gap else PASSES
 
     def tell(share: float) -> None:
@@ -77,6 +79,7 @@ def _may_be_late(watch: Watch, late: float) -> bool:
 FEW = 8  # pixels of a seam that are compared at first where time may be short
 SHARE = 0.3  # of the time that is left for comparing more of them
 LATE = 1.0  # seconds: without the first comparison there is nothing to show
+ASKING = 6e-5  # seconds per tile and pixel along its seams where there is a gap
 LONG = 1.0  # seconds of comparing from which on somebody may lose patience
 
 
@@ -84,7 +87,7 @@ def seams_in_time(tiles: Tiles, watch: Watch, gap: int = 0) -> Seams | None:
     """All pixels along the seams. Where time may be short first a few, then as many as there is time for; None: not even those."""
     along = max(tiles.shape[1:3])
     few, limit = along // FEW, watch.time_limit
-    if few < 2 or comparing(tuple(tiles.shape)) < (LONG if limit is None else min(LONG, SHARE * limit)):
+    if few < 2 or comparing(tuple(tiles.shape), gap) < (LONG if limit is None else min(LONG, SHARE * limit)):
         few = 0
     rough, began = None, watch.seconds
     try:
@@ -108,10 +111,11 @@ def _one_way(tiles: Float[Tensor, "n along across channels"], tell: Tell, gap: i
     first, second = tiles[:, :, 0].contiguous(), tiles[:, :, 1].contiguous()
     E = extrapolation(before_last, last, first, second, tell)
     if gap:
-        from .gaps import across, gapped_cost
+        from .gaps import across, facing, gapped_cost, likely
 
         onward, backward = across(tiles, gap, tell), across(tiles.flip(2), gap, tell)
-        return gapped_cost(E, [a + b.T for a, b in zip(onward, backward, strict=True)], last[0], gap)
+        costs = [E, *(a + b.T for a, b in zip(onward, backward, strict=True))]
+        return gapped_cost(facing(tiles, likely(costs), gap, tell)), logs_for_border(E, costs[1], last[0])
     M = gradients(before_last, last, first, tell) + gradients(second, first, last, tell).T
     return seam_cost(E, M, last[0])
 
@@ -217,10 +221,10 @@ def foreseen(
     return seconds if time_limit is None else min(seconds, time_limit), gigabytes
 
 
-def comparing(tiles: tuple[int, ...]) -> float:
+def comparing(tiles: tuple[int, ...], gap: int = 0) -> float:
     """Seconds, roughly, to compare all seams on a small machine."""
     n, height, width, channels = tiles
-    return SECONDS * float(n) ** 2 * (height + width) * channels
+    return SECONDS * float(n) ** 2 * (height + width) * channels + bool(gap) * ASKING * n * (height + width)
 
 
 def reassemble(

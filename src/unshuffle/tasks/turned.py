@@ -20,8 +20,8 @@ from ..solve.grid.pieces import Pieces
 from ..solve.solution import Solution
 from ..structure.layouts import Grid
 from ..watch import Stopped, Watch
-from .gaps import across, gapped_cost
-from .jigsaw import Seams, extrapolation, gradients, join, seam_cost
+from .gaps import across, facing, gapped_cost, likely
+from .jigsaw import Seams, extrapolation, gradients, join, logs_for_border, seam_cost
 
 UPRIGHT = (1.6, 1.4, -0.5)
 """How much more light, blue and detail the upper half of a photo has, weighed: logistic regression on 47 photos (0.81 the
@@ -46,7 +46,7 @@ def turned_seams(tiles: Float[Tensor, "n height width channels"], watch: Watch |
     what is below is what is right, a quarter turn later."""
     turns = turns_of(tiles.shape[1:3])
     pieces = turned_tiles(tiles, turns)
-    states, done, passes = len(turns), 0.0, (4 if gap else 2) * (1 if len(turns) == 4 else 2)
+    states, done, passes = len(turns), 0.0, (5 if gap else 2) * (1 if len(turns) == 4 else 2)
 
     def tell(share: float) -> None:
         nonlocal done
@@ -59,8 +59,11 @@ def turned_seams(tiles: Float[Tensor, "n height width channels"], watch: Watch |
         E = extrapolation(before_last, last, first, second, tell)
         turned = _after(len(tiles), states, states // 2)
         if gap:
-            onward = across(pieces, gap, tell)
-            return gapped_cost(E, [M + M[turned][:, turned].T for M in onward], last[0], gap, states)
+            costs = [E, *(M + M[turned][:, turned].T for M in across(pieces, gap, tell))]
+            logs = likely(costs, states)
+            logs = torch.minimum(logs, logs[:, turned][:, :, turned].mT)
+            Z = facing(pieces, logs, gap, tell)
+            return gapped_cost((Z + Z[turned][:, turned].T) / 2, states), logs_for_border(E, costs[1], last[0])
         M = gradients(before_last, last, first, tell)
         return seam_cost(E, M + M[turned][:, turned].T, last[0], states)
 
