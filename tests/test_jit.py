@@ -38,6 +38,12 @@ def test_a_set_of_flags_is_that_set():
     assert njit(compensated_sum, fastmath=True)(x) != pytest.approx(1.001, abs=1e-6)
 
 
+def test_a_kernel_that_counts_nothing_may_not_hand_out_arrays():
+    row = njit(lambda x: x[1:], counts=False)
+    with pytest.raises(Exception, match="returning of array"):
+        njit(lambda x: row(x)[0])(np.ones(3))
+
+
 CONSTANTS = "STEP = 1\n"
 OTHER = (
     "from .constants import STEP\nfrom unshuffle.compute.jit import njit\n@njit\ndef other(x):\n    return x + STEP\n"

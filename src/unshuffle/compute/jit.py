@@ -36,13 +36,14 @@ if not have_numba:
     )
 
 
-def njit(function: Callable[..., Any] | None = None, *, fastmath: bool | set[str] = False) -> Any:
+def njit(function: Callable[..., Any] | None = None, *, fastmath: bool | set[str] = False, counts: bool = True) -> Any:
     """Compile at first use, keep the machine code on disk, release the GIL (threads are ours, see ``threads``).
 
-    ``fastmath=True`` is ``FASTMATH``; a set of flags of LLVM is that set.
+    ``fastmath=True`` is ``FASTMATH``; a set of flags of LLVM is that set. ``counts=False`` is for what other kernels call, and makes and
+    returns no array: it does not count who uses those that it was given, which would take a lock of the processor for each row of one.
     """
     if function is None:
-        return lambda f: njit(f, fastmath=fastmath)
+        return lambda f: njit(f, fastmath=fastmath, counts=counts)
     if not have_numba:
         return function
     options: dict[str, Any] = {
@@ -54,13 +55,13 @@ def njit(function: Callable[..., Any] | None = None, *, fastmath: bool | set[str
     try:
         kernel: Any = numba.njit(cache=True, **options)(function)  # pyright: ignore[reportPossiblyUnboundVariable]
     except RuntimeError:  # no writable place for the cache: compile in every process
-        return _ours(numba.njit(**options)(function), options)  # pyright: ignore[reportPossiblyUnboundVariable]
+        return _ours(numba.njit(**options)(function), options, counts)  # pyright: ignore[reportPossiblyUnboundVariable]
     # numba itself would compare the content of the function's own file alone, and no flags
     stored = kernel._cache._cache_file
     stored._source_stamp = (stamp(function.__code__.co_filename), sorted(options["fastmath"] or ()))
     stored._load_index = _or_nothing(stored._load_index)
     kernel.compile = _in_turn(kernel.compile, stored._cache_path, stored._index_name)
-    return _ours(kernel, options)
+    return _ours(kernel, options, counts)
 
 
 def _in_turn(compile_: Callable[..., Any], folder: str, name: str) -> Callable[..., Any]:
@@ -74,7 +75,7 @@ def _in_turn(compile_: Callable[..., Any], folder: str, name: str) -> Callable[.
     return call
 
 
-def _ours(kernel: Any, options: dict[str, Any]) -> Any:
+def _ours(kernel: Any, options: dict[str, Any], counts: bool) -> Any:
     """What numba does otherwise when a kernel is compiled, for a call from Python or from another kernel.
 
     The other kernel has its own copy of it, which Python cannot call and which is not stored: what unpacks arguments that come from
@@ -82,7 +83,7 @@ def _ours(kernel: Any, options: dict[str, Any]) -> Any:
     """
     from .inner import Inner
 
-    within: dict[str, Any] = options | {"no_cpython_wrapper": True, "pipeline_class": Inner}
+    within: dict[str, Any] = options | {"no_cpython_wrapper": True, "pipeline_class": Inner, "_nrt": counts}
     inner: Any = numba.njit(**within)(kernel.py_func)  # pyright: ignore[reportPossiblyUnboundVariable]
     kernel._compile_for_args = _beside(kernel._compile_for_args, lambda: _stored(kernel))
     kernel.get_call_template, kernel.get_overload = _for_any_number(inner.get_call_template), inner.get_overload

@@ -51,7 +51,7 @@ class Back(NamedTuple):
     empty: np.ndarray  # (batch, n)
 
 
-@njit(fastmath=True)
+@njit(fastmath=True, counts=False)
 def _start(K, left_out, empty, corner, alike, column, row, tops):
     """K, column, row = e^scores over the largest of each row; e^corner likewise; and whether nothing is forbidden."""
     m, n = K.shape
@@ -83,7 +83,7 @@ def _start(K, left_out, empty, corner, alike, column, row, tops):
     return exp_below(corner - top) if alike[1] else row.dtype.type(0), least > -np.inf
 
 
-@njit(fastmath=True)
+@njit(fastmath=True, counts=False)
 def _sweep(K, lines, v, beside, totals, u, sums):
     """totals = K v + beside, u = 1 / totals, sums = K^T u."""
     m, n = K.shape
@@ -150,11 +150,14 @@ def _iterate(K, lines, column, row, corner, alike, u, v, ends, totals, sums, bes
     return True
 
 
-@njit
+@njit(counts=False)
 def _farthest(x, end, start, start_of_end):
     """The largest ratio of a scaling, of any iteration or the start, to that of the last."""
     T, n = x.shape
-    most = max(end.max(), start_of_end) / end[T - 1]
+    most = start_of_end
+    for t in range(T):
+        most = max(most, end[t])
+    most /= end[T - 1]
     for j in range(n):
         highest = start
         for t in range(T):
@@ -187,7 +190,7 @@ def forward(given, P, kept, limits, low, high):
         kept.corner[b] = corner * ends[-1, 0] * ends[-1, 1]
 
 
-@njit(fastmath=True)
+@njit(fastmath=True, counts=False)
 def _pull(P, lines, s, a, first, r, totals, sums):
     """r = -a (first + a (P s)), sums = P^T r."""
     m, n = P.shape
@@ -199,7 +202,7 @@ def _pull(P, lines, s, a, first, r, totals, sums):
     pull_by_fours(P, s, a, first, r, sums, m)
 
 
-@njit(fastmath=True)
+@njit(fastmath=True, counts=False)
 def _recursion(P, lines, column, row, corner, G, alike, u, v, ends, a, s, r, c, tips, f, g, totals, sums):
     """As `scaling.recursion`, with the border: a, r (T, at least m), s, c (T, at least n), and of the border the same four in ``tips``."""
     T, m, n = u.shape[0], *P.shape
@@ -235,7 +238,7 @@ def _recursion(P, lines, column, row, corner, G, alike, u, v, ends, a, s, r, c, 
         fill(f, zero)
 
 
-@njit(fastmath=True)
+@njit(fastmath=True, counts=False)
 def _gradient(P, column, row, G, a, s, r, c, tips, D, to_left_out, to_empty):
     """D = P (G + sum_t a_t s_t^T + r_t c_{t-1}^T), and likewise on the border, where G is 0."""
     (m, n), T = P.shape, len(a)

@@ -28,7 +28,7 @@ def _sides(shape, alike, dtype):
     return shape[1] + (alike[0] > 0), shape[2] + (alike[1] > 0), several
 
 
-@njit
+@njit(counts=False)
 def _copy(source, wide, target, broad, m, n):
     """The first n of m rows, from rows of ``wide`` to rows of ``broad``: the real part to beside a border and back; both packed."""
     for i in range(m):
@@ -38,7 +38,7 @@ def _copy(source, wide, target, broad, m, n):
             line[e] = own[e]
 
 
-@njit
+@njit(counts=False)
 def _surround(X, m, n, rows, columns, given, b):
     """The prices of matrices b..b+7 as the border of X."""
     if columns > n:
@@ -50,7 +50,7 @@ def _surround(X, m, n, rows, columns, given, b):
             fill(last[n * WIDTH :], given.corner)
 
 
-@njit
+@njit(counts=False)
 def _put_prices(prices, b, out, stride):
     own = prices.shape[0] > 1
     for i in range(prices.shape[1]):
@@ -109,7 +109,7 @@ def backward(given, P, G, T, kept, back, low, high):
         _spend(D, m, n, rows, columns, back, b)
 
 
-@njit
+@njit(counts=False)
 def _spend(D, m, n, rows, columns, back, b):
     """The border of D on to the prices, whose gradient is 0 where there is none."""
     for k in range(WIDTH):

@@ -21,7 +21,7 @@ def new_terms(n, dtype):
     return np.empty(max(1, 2048 // n) * n, dtype)
 
 
-@njit(fastmath=True)
+@njit(fastmath=True, counts=False)
 def entropies_of(soft, terms, rows, columns):
     """The rows of soft (m, n) and its columns, in nats; what is in ``columns`` is added to."""
     m, n = soft.shape

@@ -78,15 +78,14 @@ def entropies(given: Problem, n: int, iterations: int) -> np.ndarray:
     Forbidden entries are `Unusable` too: whether an order fits them is seen in all of P.
     """
     batch, dtype = len(given.scores), given.scores.dtype
-    found = np.zeros((2, batch, n), dtype)
-
-    def some(low: int, high: int) -> None:
-        P, state = _room(1, n, iterations, dtype)
-        one_by_one.forward(given, dtype.type(-1), 1, P, state, LIMITS[TORCH[dtype]], found, low, high)
-        if state.forbidden[0]:
-            raise Unusable
-
-    in_chunks(some, batch, given.scores.size * (14.0 + 2 * iterations))
+    found, forbidden = np.zeros((2, batch, n), dtype), np.zeros(1, np.bool_)
+    P, state = _no_room(n, iterations, dtype)
+    rest = given, dtype.type(-1), 1, P, state._replace(forbidden=forbidden), LIMITS[TORCH[dtype]], found
+    in_chunks(
+        lambda low, high: one_by_one.forward(*rest, low, high), batch, given.scores.size * (14.0 + 2 * iterations)
+    )
+    if forbidden[0]:
+        raise Unusable
     return found
 
 
@@ -200,6 +199,12 @@ def problem(scores: Tensor, beta: Tensor | FieldOfSums | None, noise: Noise, blo
     stream = _words(*noise.key, noise.first, noise.total or count)
     real_part = (block.items or n, block.positions or n, block.alike)
     return Problem(_flat(scores, n), each, field, rows, columns, real(noise.scale), stream, real_part)
+
+
+@functools.lru_cache(16)
+def _no_room(n: int, iterations: int, dtype: np.dtype) -> tuple[np.ndarray, State]:
+    """Each kernel makes its own, for one matrix after the other."""
+    return _room(0, n, iterations, dtype)
 
 
 @functools.lru_cache(16)

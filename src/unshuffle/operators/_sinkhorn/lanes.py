@@ -77,6 +77,17 @@ class Emit:
         halves = [self.shuffle(wide, wide, list(range(k * WIDTH, (k + 1) * WIDTH))) for k in range(2)]
         return combine(combine(*halves), lanes)
 
+    def better(self, sign: str, a: Any, b: Any) -> Any:
+        """The smaller (<) or larger (>) of a and b; b if one is NaN."""
+        return self.builder.select(self.builder.fcmp_ordered(sign, a, b), a, b)
+
+    def best(self, sign: str, parts: list[Any]) -> Any:
+        """The smallest or largest lane of a wide vector, a vector and a number."""
+        best = self.narrow(parts[:2], lambda a, b: self.better(sign, a, b))
+        for half in (4, 2, 1):
+            best = self.better(sign, best, self.shuffle(best, best, [k ^ half for k in range(WIDTH)]))
+        return self.better(sign, self.lane(best, 0), self.builder.load(parts[2]))
+
     def in_place(self, pointer: Any, n: Any, change: Callable[[Any, Any, Any], Any]) -> None:
         """pointer[j] = change(j, kind, pointer[j]); the last chunk is read before the others are written."""
         b, last = self.builder, cgutils.alloca_once(self.builder, self.vector)
@@ -430,26 +441,69 @@ def extremes(typing, x, first, n):
         start = builder.load(data)
         found = []
         for sign in ("<", ">"):
-
-            def better(a, b, sign=sign):
-                return builder.select(builder.fcmp_ordered(sign, a, b), a, b)
-
             parts = [cgutils.alloca_once(builder, kind) for kind in emit.kinds]
             for part, kind in zip(parts, emit.kinds, strict=True):
                 builder.store(emit.splat(start, kind), part)
 
-            def body(j, kind, better=better, parts=parts):
+            def body(j, kind, sign=sign, parts=parts):
                 part = parts[emit.kinds.index(kind)]
-                builder.store(better(emit.load(data, j, kind), builder.load(part)), part)
+                builder.store(emit.better(sign, emit.load(data, j, kind), builder.load(part)), part)
 
             emit.chunks(arguments[2], body)
-            best = emit.narrow(parts[:2], better)
-            for half in (4, 2, 1):
-                best = better(best, emit.shuffle(best, best, [k ^ half for k in range(WIDTH)]))
-            found.append(better(emit.lane(best, 0), builder.load(parts[2])))
+            found.append(emit.best(sign, parts))
         return context.make_tuple(builder, signature.return_type, found)
 
     return types.UniTuple(x.dtype, 2)(x, first, n), generate
+
+
+@intrinsic
+def highest_of_rows(typing, X, tops, rows, n):
+    """tops_i = max_j X_ij, and the least of all is returned; NaN is not seen."""
+
+    def generate(context, builder, signature, arguments):
+        emit, b = Emit(context, builder, X.dtype), builder
+        data, out = emit.data(X, arguments[0]), emit.data(tops, arguments[1])
+        most, least = ([cgutils.alloca_once(b, kind) for kind in emit.kinds] for _ in range(2))
+        for place, kind in zip(least, emit.kinds, strict=True):
+            b.store(emit.splat(b.load(data), kind), place)
+        with cgutils.for_range(b, arguments[2], intp=emit.index) as loop:
+            row = b.gep(data, [b.mul(loop.index, arguments[3])])
+            for place, kind in zip(most, emit.kinds, strict=True):
+                b.store(emit.splat(b.load(row), kind), place)
+
+            def body(j, kind, row=row):
+                x, k = emit.load(row, j, kind), emit.kinds.index(kind)
+                b.store(emit.better(">", x, b.load(most[k])), most[k])
+                b.store(emit.better("<", x, b.load(least[k])), least[k])
+
+            emit.chunks(arguments[3], body)
+            emit.store(emit.best(">", most), out, loop.index)
+        return emit.best("<", least)
+
+    return X.dtype(X, tops, rows, n), generate
+
+
+@intrinsic
+def highest_of_columns(typing, X, tops, best, rows, n, step):
+    """best_j = max_i X_ij - tops_i over every step-th row. They stay in registers: what is stored in part and loaded again would stall."""
+
+    def generate(context, builder, signature, arguments):
+        emit, b = Emit(context, builder, X.dtype), builder
+        data, lower, out = (emit.data(kind, value) for kind, value in zip((X, tops, best), arguments[:3], strict=True))
+
+        def body(start, kind):
+            place, limit = cgutils.alloca_once(b, kind), ir.Constant(emit.real, -float("inf"))
+            b.store(emit.splat(limit, kind), place)
+            with cgutils.for_range_slice(b, emit.number(0), arguments[3], arguments[5], emit.index) as (i, _):
+                x = emit.load(data, b.add(b.mul(i, arguments[4]), start), kind)
+                x = b.fsub(x, emit.splat(emit.load(lower, i, emit.real), kind))
+                b.store(emit.better(">", x, b.load(place)), place)
+            emit.store(b.load(place), out, start)
+
+        emit.chunks(arguments[4], body)
+        return context.get_dummy_value()
+
+    return types.void(X, tops, best, rows, n, step), generate
 
 
 @intrinsic

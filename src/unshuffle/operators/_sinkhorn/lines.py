@@ -81,7 +81,7 @@ def _lay_out(typing, K, across, down, m, n, width, height):
     return types.void(K, across, down, m, n, width, height), generate
 
 
-@njit
+@njit(counts=False)
 def lay_out(K, lines):
     """K and K^T into the lines, as far as there are any."""
     across, down = lines
@@ -130,7 +130,7 @@ def _weighted(typing, lines, weights, out, rows, width, chunks):
     return types.void(lines, weights, out, rows, width, chunks), generate
 
 
-@njit
+@njit(counts=False)
 def weighted_rows(lines, weights, out, columns):
     """The sum of the lines, each with its weight, as far as there are columns; ``out`` has room for 8 more numbers."""
     _weighted(lines, weights, out, lines.shape[0], lines.shape[1], (columns + 7) // 8)
@@ -222,13 +222,13 @@ def _pull_held(typing, lines, s, a, f, r, sums, rows, n, width):
     return types.void(lines, s, a, f, r, sums, rows, n, width), generate
 
 
-@njit
+@njit(counts=False)
 def sweep_held(lines, v, totals, u, sums, rows):
     """totals = K v and u = 1 / totals for the first ``rows``, sums = K^T u of these; ``sums`` has room for a whole line."""
     _sweep_held(lines, v, totals, u, sums, rows, lines.shape[0], lines.shape[1])
 
 
-@njit
+@njit(counts=False)
 def pull_held(lines, s, a, f, r, sums, rows):
     """r = -a (f + a (P s)) for the first ``rows``, sums = P^T r of these; ``sums`` has room for a whole line."""
     _pull_held(lines, s, a, f, r, sums, rows, lines.shape[0], lines.shape[1])

@@ -48,14 +48,14 @@ def new_words(n):
     return np.empty(4 * ((max(1024, n) + 3) // 4), np.uint32)
 
 
-@njit
+@njit(counts=False)
 def _number_of(given, m):
     """The number of matrix m in the whole batch, see `noise.Noise`."""
     batch = given.scores.shape[0]
     return m // batch * np.int64(given.stream[3]) + np.int64(given.stream[2]) + m % batch
 
 
-@njit(fastmath=True)
+@njit(fastmath=True, counts=False)
 def _gumbel(words, out, group, matrix, k0, k1):
     """Gumbel(0, 1) noise of one group of rows, flat; see `noise` for which word serves which entry."""
     count = out.size
@@ -81,7 +81,7 @@ def _gumbel(words, out, group, matrix, k0, k1):
         out[j] = gumbel_of(np.int32(words[j] >> np.uint32(1)), one)
 
 
-@njit(fastmath=True)
+@njit(fastmath=True, counts=False)
 def _scale(x, scores, beta, field, noise):
     """x = beta * (scores + noise * x); ``field`` is empty for the scalar beta."""
     if field.size:
@@ -92,7 +92,7 @@ def _scale(x, scores, beta, field, noise):
             x[j] = beta * (scores[j] + noise * x[j])
 
 
-@njit(fastmath=True)
+@njit(fastmath=True, counts=False)
 def _scale_without_noise(x, scores, beta, field):
     if field.size:
         for j in range(x.size):
@@ -108,7 +108,7 @@ def field_of(given, b):
     return given.field[b % given.field.shape[0]] if given.field.shape[0] else given.scores[0, :0]
 
 
-@njit
+@njit(counts=False)
 def _by_sums(x, low, high, scores, noise, given, b):
     """x = (scores + noise x) times the field of batch entry b, given by sums, for the rows that are x[low:high]; without scores x times it."""
     rows, columns, beta, n = given.rows[b], given.columns[b], given.beta[b], given.rows.shape[1]
@@ -116,7 +116,7 @@ def _by_sums(x, low, high, scores, noise, given, b):
         times_sums(x, first, scores, noise, rows[first // n], columns, beta, n)
 
 
-@njit
+@njit(counts=False)
 def _noisy(x, given, m, beta, field, words):
     """x = beta * (scores + noise * g) for matrix m, flat, group of rows by group of rows."""
     b, sums = m % given.scores.shape[0], given.rows.shape[0] > 0
@@ -145,7 +145,7 @@ def _noisy(x, given, m, beta, field, words):
             _scale(x[low:high], scores[low:high], beta, field[low:high], given.noise)
 
 
-@njit
+@njit(counts=False)
 def _noise_of_block(x, n, items, positions, given, m, words):
     """x = g for the real entries, 0 for the dummies: made as if there were only the real ones, and then spread, from the last row on."""
     count, width = items * positions, rows_at_once(positions) * positions
@@ -161,20 +161,20 @@ def _noise_of_block(x, n, items, positions, given, m, words):
         x[i * n + positions : (i + 1) * n] = 0
 
 
-@njit
+@njit(counts=False)
 def logits(x, given, m, words):
     """x = L of matrix m, flat."""
     b = m % given.scores.shape[0]
     _noisy(x, given, m, given.beta[b], field_of(given, b), words)
 
 
-@njit
+@njit(counts=False)
 def as_given(given, b):
     """Whether L is the scores of batch entry b themselves, but for the noise."""
     return given.field.shape[0] + given.rows.shape[0] == 0 and given.beta[b] == 1
 
 
-@njit(fastmath=True)
+@njit(fastmath=True, counts=False)
 def tempered(D, given, b):
     """D *= beta of batch entry b, flat: from the gradient by L to that by the scores."""
     if as_given(given, b):
@@ -190,7 +190,7 @@ def tempered(D, given, b):
             D[j] *= beta
 
 
-@njit(fastmath=True)
+@njit(fastmath=True, counts=False)
 def spend(D, given, m, share, outs, words, x):
     """dL of matrix m (flat) on to its scores, times beta; and to beta, times the noisy scores, which are made again in x."""
     b = m % given.scores.shape[0]

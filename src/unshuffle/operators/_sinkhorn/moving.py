@@ -38,7 +38,7 @@ from .scaling import (
 )
 
 
-@njit(fastmath={"nnan", "nsz", "reassoc", "contract"})
+@njit(fastmath={"nnan", "nsz", "reassoc", "contract"}, counts=False)
 def _usable(L, columns):
     """Whether there is no +inf, and a number in every row and column; NaN is found by its sums."""
     n = L.shape[0]
@@ -52,7 +52,7 @@ def _usable(L, columns):
     return bounds(columns)[0] > -np.inf
 
 
-@njit(fastmath={"nnan", "nsz", "reassoc", "contract"})
+@njit(fastmath={"nnan", "nsz", "reassoc", "contract"}, counts=False)
 def _row_powers(L, H, v, E, shift, row):
     """E_i = -floor(max_j log2(e^L_ij 2^H_j v_j)), to about one."""
     n, log2e = L.shape[0], L.dtype.type(LOG2E)
@@ -64,7 +64,7 @@ def _row_powers(L, H, v, E, shift, row):
         E[i] = -np.int32(np.floor(bounds(row)[1]))
 
 
-@njit(fastmath={"nnan", "nsz", "reassoc", "contract"})
+@njit(fastmath={"nnan", "nsz", "reassoc", "contract"}, counts=False)
 def _column_powers(L, E, H, tops):
     """H_j = -floor(max_i log2(e^L_ij 2^E_i))."""
     n, log2e = L.shape[0], L.dtype.type(LOG2E)
@@ -78,7 +78,7 @@ def _column_powers(L, E, H, tops):
         H[j] = -np.int32(np.floor(tops[j]))
 
 
-@njit(fastmath=True)
+@njit(fastmath=True, counts=False)
 def _kernel(L, E, H, K):
     """K = e^L 2^(E_i + H_j)."""
     n = L.shape[0]
@@ -94,7 +94,7 @@ def new_powers(n):
     return np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n * n if n < LONG else 0, np.int32)
 
 
-@njit(fastmath=True)
+@njit(fastmath=True, counts=False)
 def strengthened(L, tops, best, start, powers):
     """L -> e^L 2^(E_i + H_j) with the largest entry of each row and column about 1, and the start in terms of H.
 
@@ -123,7 +123,7 @@ def strengthened(L, tops, best, start, powers):
         flat[j] = exp_with_power(flat[j], both[j])
 
 
-@njit(fastmath=True)
+@njit(fastmath=True, counts=False)
 def _rebase(L, K, E, H, v, H_of_v, start, scratch):
     """New powers for the next iteration, which begins at v 2^H_of_v; the kernel for them; and ``start``, v in terms of H.
 
@@ -137,14 +137,14 @@ def _rebase(L, K, E, H, v, H_of_v, start, scratch):
         start[j] = times_power(v[j], np.int32(H_of_v[j] - H[j]))
 
 
-@njit
+@njit(counts=False)
 def _in_range(totals, sums, n, limits):
     least, most = bounds(totals[:n])
     lowest, highest = bounds(sums[:n])
     return least * lowest > limits[0] and max(most, highest) < limits[1] and sums[0] == sums[0]
 
 
-@njit
+@njit(counts=False)
 def _row_error(u, E, alike, totals, E_now):
     """The largest |row sum - 1| after the iteration before, whose scalings are u 2^E."""
     worst, last = 0.0, u.size - 1
@@ -199,7 +199,7 @@ def forward_moving(L, K, lines, state, m, alike, totals, sums, tolerance, limits
     return EASY
 
 
-@njit(fastmath=True)
+@njit(fastmath=True, counts=False)
 def _relative(x, power, base, weight, out):
     """out = x 2^(power - base) times weight; the largest of it and of the same without the weight."""
     most = x.dtype.type(0)
@@ -210,7 +210,7 @@ def _relative(x, power, base, weight, out):
     return most
 
 
-@njit
+@njit(counts=False)
 def _close(kernel, G, D, work, low, high, first, add):
     """The part of the gradient that belongs to iterations low..high-1 and their kernel; the first brings G with it."""
     a, c, r, s = work.a[low:high], work.c[low:high], work.r[low:high], work.s[low:high]

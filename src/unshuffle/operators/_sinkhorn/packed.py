@@ -7,7 +7,7 @@ eight matrices is one vector, and no instruction ever crosses lanes. The arithme
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -18,7 +18,7 @@ from ...compute.jit import njit
 from ...compute.vector_math import LOG2E, exp_below, exp_with_power, times_power
 from .lanes import FLAGS, WIDTH, Emit, intrinsic, transposed
 from .logits import as_given, logits, new_words, spend
-from .scaling import PACKED, UNUSABLE, put, reach
+from .scaling import PACKED, UNUSABLE, bounds, fill, put, reach
 
 # as in `one_by_one`
 WEAK = -12.0
@@ -400,13 +400,13 @@ def packed_scale(typing, X, rows, columns, u, v):
     return types.void(X, rows, columns, u, v), generate
 
 
-@njit(fastmath=True)
+@njit(fastmath=True, counts=False)
 def exp_all(x):
     for e in range(x.size):
         x[e] = exp_below(x[e])
 
 
-@njit(fastmath=True)
+@njit(fastmath=True, counts=False)
 def iterate(X, alike, u, v, room, seen, limits):
     """As `scaling.iterate`, for eight matrices; False if any of them is hard."""
     T = u.shape[0]
@@ -424,7 +424,7 @@ def iterate(X, alike, u, v, room, seen, limits):
     return fine == WIDTH and numbers == v.shape[1] and (near == WIDTH or reach(u, v[1:], v[0]) < limits[2])
 
 
-@njit
+@njit(counts=False)
 def pull_back(P, G, alike, u, v, room, D):
     """D = dloss/dL of eight matrices; v[0] is v_0 / v_T, all else of u and v is found again."""
     T, m, n = u.shape[0], u.shape[1] // WIDTH, v.shape[1] // WIDTH
@@ -455,7 +455,7 @@ def _with_powers(X, n, start):
             X[i * width + e] = exp_with_power(X[i * width + e], np.int32(E[i * WIDTH + e % WIDTH] + H[e]))
 
 
-@njit
+@njit(counts=False)
 def _read(given, m, tmp, X, words):
     """The logits of matrices m..m+7, packed."""
     count, b = tmp.shape[1], m % given.scores.shape[0]
@@ -470,89 +470,133 @@ def _read(given, m, tmp, X, words):
     packed_from(tmp, X, count)
 
 
+class Room(NamedTuple):
+    """For eight matrices after the other: packed, separate, and what is found on the way."""
+
+    X: np.ndarray
+    tmp: np.ndarray
+    u: np.ndarray
+    v: np.ndarray
+    vectors: np.ndarray
+    best: np.ndarray
+    seen: np.ndarray
+    words: np.ndarray
+
+
 @njit
 def forward_packed(given, soft, state, limits, low, high):
     """Groups low..high-1 of eight neighbours in the batch; group g of a sample is batch entries 8g..8g+7. Where any is hard, none is done."""
-    batch, n, T = given.scores.shape[0], soft.shape[1], state.u.shape[1]
+    n, T, real = soft.shape[1], state.u.shape[1], soft.dtype
+    X, tmp = np.empty(n * n * WIDTH, real), np.empty((WIDTH, n * n), real)
+    u, v = np.empty((T, n * WIDTH), real), np.empty((T + 1, n * WIDTH), real)
+    vectors, best, seen = np.empty(2 * n * WIDTH, real), np.empty(n * WIDTH, real), np.empty(4 * WIDTH, real)
+    _each_forward(given, soft, state, limits, Room(X, tmp, u, v, vectors, best, seen, new_words(n)), low, high)
+
+
+@njit(counts=False)
+def _each_forward(given, soft, state, limits, room, low, high):
+    batch, n = given.scores.shape[0], soft.shape[1]
     groups = batch // WIDTH
-    tmp = np.empty((WIDTH, n * n), soft.dtype)
-    X = np.empty(n * n * WIDTH, soft.dtype)
-    room, best, seen = (
-        np.empty(2 * n * WIDTH, soft.dtype),
-        np.empty(n * WIDTH, soft.dtype),
-        np.empty(4 * WIDTH, soft.dtype),
-    )
-    u, v = np.empty((T, n * WIDTH), soft.dtype), np.empty((T + 1, n * WIDTH), soft.dtype)
-    first, words, alike = state.first.reshape(-1), new_words(n), soft.dtype.type(given.block[2])
     for job in range(low, high):
         m = (job // groups) * batch + (job % groups) * WIDTH
-        _read(given, m, tmp, X, words)
+        _read(given, m, room.tmp, room.X, room.words)
         if job + 1 < high:
             fetch_ahead(given.scores[(m + WIDTH) % batch :], WIDTH * n * n, 0)
             fetch_ahead(soft[m + WIDTH :], WIDTH * n * n, 1)
-        packed_center(X, n, n, best, seen)
-        if seen[:WIDTH].min() == -np.inf:
-            state.forbidden[0] = True
-        weakest = seen[WIDTH : 2 * WIDTH].min()
-        if WEAK > weakest > -np.inf:
-            _read(given, m, tmp, X, words)
-            _with_powers(X, n, v[0])
-        else:
-            v[0] = 1
-            exp_all(X)
-        if alike == 1:
-            easy = iterate(X, None, u, v, room, seen, limits)
-        else:
-            for e in range((n - 1) * WIDTH, n * WIDTH):
-                v[0, e] *= alike
-            easy = iterate(X, (alike, alike), u, v, room, seen, limits)
-        if easy:
-            packed_scale(X, n, n, u[T - 1], v[T])
-            packed_into(X, soft[m : m + WIDTH], n * n)
-            for e in range(n * WIDTH):
-                first[m * n + e] = v[0, e] / v[T, e]
-            state.used[m : m + WIDTH] = T
-            state.kind[m : m + WIDTH] = PACKED
-        else:
-            state.kind[m : m + WIDTH] = UNUSABLE
+        easy = _forward_group(given, m, soft[m : m + WIDTH], state, limits, room)
+        fill(state.kind[m : m + WIDTH], PACKED if easy else UNUSABLE)
+
+
+@njit(counts=False)
+def _forward_group(given, m, soft, state, limits, room):
+    """The soft permutations of matrices m..m+7, whose logits are there already; whether all of them are easy."""
+    n, T, alike = soft.shape[1], state.u.shape[1], soft.dtype.type(given.block[2])
+    X, u, v, seen, first = room.X, room.u, room.v, room.seen, state.first.reshape(-1)
+    packed_center(X, n, n, room.best, seen)
+    if bounds(seen[:WIDTH])[0] == -np.inf:
+        state.forbidden[0] = True
+    if WEAK > bounds(seen[WIDTH : 2 * WIDTH])[0] > -np.inf:
+        _read(given, m, room.tmp, X, room.words)
+        _with_powers(X, n, v[0])
+    else:
+        fill(v[0], 1)
+        exp_all(X)
+    if alike == 1:
+        easy = iterate(X, None, u, v, room.vectors, seen, limits)
+    else:
+        for e in range((n - 1) * WIDTH, n * WIDTH):
+            v[0, e] *= alike
+        easy = iterate(X, (alike, alike), u, v, room.vectors, seen, limits)
+    if easy:
+        packed_scale(X, n, n, u[T - 1], v[T])
+        packed_into(X, soft, n * n)
+        for e in range(n * WIDTH):
+            first[m * n + e] = v[0, e] / v[T, e]
+        fill(state.used[m : m + WIDTH], T)
+    return easy
+
+
+class BackRoom(NamedTuple):
+    """The same for gradients."""
+
+    P: np.ndarray
+    G: np.ndarray
+    D: np.ndarray
+    tmp: np.ndarray
+    u: np.ndarray
+    v: np.ndarray
+    vectors: np.ndarray
+    x: np.ndarray
+    words: np.ndarray
 
 
 @njit
 def backward_packed(given, soft, grad, state, outs, samples, low, high):
     """Packed groups of jobs low..high-1 = (share of the samples, group)."""
-    batch, n, T = given.scores.shape[0], soft.shape[1], state.u.shape[1]
+    n, T, real = soft.shape[1], state.u.shape[1], soft.dtype
+    P, G, D = np.empty(n * n * WIDTH, real), np.empty(n * n * WIDTH, real), np.empty(n * n * WIDTH, real)
+    u, v = np.empty((T, n * WIDTH), real), np.empty((T + 1, n * WIDTH), real)
+    tmp, vectors, x = np.empty((WIDTH, n * n), real), np.empty(5 * n * WIDTH, real), np.empty(n * n, real)
+    room = BackRoom(P, G, D, tmp, u, v, vectors, x, new_words(n))
+    _each_backward(given, soft, grad, state, outs, samples, room, low, high)
+
+
+@njit(counts=False)
+def _each_backward(given, soft, grad, state, outs, samples, room, low, high):
+    batch, n = given.scores.shape[0], soft.shape[1]
     groups, shares = batch // WIDTH, outs.scores.shape[0]
-    room = np.empty(5 * n * WIDTH, soft.dtype)
-    u, v = np.empty((T, n * WIDTH), soft.dtype), np.empty((T + 1, n * WIDTH), soft.dtype)
-    P, G = np.empty(n * n * WIDTH, soft.dtype), np.empty(n * n * WIDTH, soft.dtype)
-    D = np.empty(n * n * WIDTH, soft.dtype)
-    x, tmp = np.empty(n * n, soft.dtype), np.empty((WIDTH, n * n), soft.dtype)
-    wanted = outs.beta.shape[0] + outs.field.shape[0] > 0
-    first, words, alike = state.first.reshape(-1), new_words(n), soft.dtype.type(given.block[2])
     for job in range(low, high):
         share, b = job // groups, (job % groups) * WIDTH
         for sample in range(samples * share // shares, samples * (share + 1) // shares):
             m = sample * batch + b
             if state.kind[m] != PACKED:
                 continue
-            packed_from(soft[m : m + WIDTH], P, n * n)
-            packed_from(grad[m : m + WIDTH], G, n * n)
+            packed_from(soft[m : m + WIDTH], room.P, n * n)
+            packed_from(grad[m : m + WIDTH], room.G, n * n)
             if job + 1 < high:
                 fetch_ahead(soft[m + WIDTH :], WIDTH * n * n, 0)
                 fetch_ahead(grad[m + WIDTH :], WIDTH * n * n, 0)
                 fetch_ahead(outs.scores[share, b + WIDTH :], WIDTH * n * n, 1)
-            put(first[m * n : (m + WIDTH) * n], v[0])
-            if alike == 1:
-                pull_back(P, G, None, u, v, room, D)
-            else:
-                pull_back(P, G, (alike, alike), u, v, room, D)
-            at_once = not wanted and not outs.filled[share, b]
-            for k in range(WIDTH):
-                at_once = at_once and as_given(given, b + k)
-            if at_once:
-                packed_into(D, outs.scores[share, b : b + WIDTH], n * n)
-                outs.filled[share, b : b + WIDTH] = True
-                continue
-            packed_into(D, tmp, n * n)
-            for k in range(WIDTH):
-                spend(tmp[k], given, m + k, share, outs, words, x)
+            _backward_group(given, state, m, b, share, outs, room)
+
+
+@njit(counts=False)
+def _backward_group(given, state, m, b, share, outs, room):
+    """The gradient of matrices m..m+7, of batch entries b..b+7, whose P and G are there already."""
+    P, G, D, tmp, u, v, vectors, x, words = room
+    n, alike = state.u.shape[2], P.dtype.type(given.block[2])
+    put(state.first.reshape(-1)[m * n : (m + WIDTH) * n], v[0])
+    if alike == 1:
+        pull_back(P, G, None, u, v, vectors, D)
+    else:
+        pull_back(P, G, (alike, alike), u, v, vectors, D)
+    at_once = outs.beta.shape[0] + outs.field.shape[0] == 0 and not outs.filled[share, b]
+    for k in range(WIDTH):
+        at_once = at_once and as_given(given, b + k)
+    if at_once:
+        packed_into(D, outs.scores[share, b : b + WIDTH], n * n)
+        fill(outs.filled[share, b : b + WIDTH], True)
+        return
+    packed_into(D, tmp, n * n)
+    for k in range(WIDTH):
+        spend(tmp[k], given, m + k, share, outs, words, x)

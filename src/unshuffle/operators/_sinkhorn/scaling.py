@@ -26,6 +26,7 @@ from .lanes import (
     extremes,
     fetch,
     gradient_rows,
+    highest_of_rows,
     inverse_of,
     lower_row,
     one_before,
@@ -58,6 +59,15 @@ class State(NamedTuple):
     forbidden: np.ndarray  # (1,) bool: whether any entry was
 
 
+@njit
+def new_state(count, T, n, like, forbidden):
+    return State(
+        np.empty((count, T, n), like.dtype), np.empty((count, T + 1, n), like.dtype),
+        np.empty((count, T, n), np.int32), np.empty((count, T + 1, n), np.int32),
+        np.zeros(count, np.int64), np.zeros(count, np.int8), np.empty((count, n), like.dtype), forbidden,
+    )  # fmt: skip
+
+
 class Adjoint(NamedTuple):
     """Room for the backward pass of one matrix: a, c, r, s of all iterations, and what is pulled back through them."""
 
@@ -83,18 +93,13 @@ def new_adjoint(T, n, like):
     )  # fmt: skip
 
 
-@njit(fastmath={"nnan", "nsz", "reassoc"})
+@njit(counts=False)
 def row_maxima(K, tops):
     """The maximum of each row, and the minimum of all, which tells whether anything is forbidden."""
-    n = K.shape[0]
-    bottom, flat = K[0, 0], K.reshape(n * n)
-    for i in range(n):
-        least, tops[i] = extremes(flat, i * n, n)
-        bottom = min(bottom, least)
-    return bottom
+    return highest_of_rows(K, tops, K.shape[0], K.shape[1])
 
 
-@njit(fastmath=True)
+@njit(fastmath=True, counts=False)
 def exp_rows(K, tops):
     """K = exp(K - its row's maximum)."""
     n = K.shape[0]
@@ -111,20 +116,20 @@ def exp_rows(K, tops):
         flat[j] = exp_below(flat[j])
 
 
-@njit
+@njit(counts=False)
 def fill(x, value):
     """x[:] = value, which numba would do several times slower, and ``put`` likewise."""
     for j in range(x.size):
         x[j] = value
 
 
-@njit
+@njit(counts=False)
 def put(source, target):
     for j in range(source.size):
         target[j] = source[j]
 
 
-@njit(fastmath=True)
+@njit(fastmath=True, counts=False)
 def dot(a, b):
     total = a.dtype.type(0)
     for j in range(a.size):
@@ -132,7 +137,7 @@ def dot(a, b):
     return total
 
 
-@njit(fastmath=True)
+@njit(fastmath=True, counts=False)
 def sweep(K, lines, v, alike, totals, u, sums):
     """totals = K v, u = 1 / totals, sums = K^T u, in one pass over K, four rows at a time, or with its transpose."""
     n, (across, down) = K.shape[0], lines
@@ -153,7 +158,7 @@ def sweep(K, lines, v, alike, totals, u, sums):
             sums[j] += K[rows, j] * u[rows]
 
 
-@njit(fastmath=True)
+@njit(fastmath=True, counts=False)
 def _sweep_by_fours(K, v, totals, u, sums, rows):
     n, one = K.shape[0], K.dtype.type(1)
     fill(sums, 0)
@@ -170,21 +175,22 @@ def _sweep_by_fours(K, v, totals, u, sums, rows):
     gather(sums, n)
 
 
-@njit(fastmath=True)
+@njit(fastmath=True, counts=False)
 def column_scalings(sums, alike, v):
     """v = 1 / sums."""
     inverse_of(sums, v, v.size)
-    v[v.size - 1] *= alike
+    if alike != 1:  # not in vain: the number would be awaited and stored once more
+        v[v.size - 1] *= alike
 
 
-@njit
+@njit(counts=False)
 def start_at(v, alike):
     """v = 1, but for the last entry, which stands for several."""
     fill(v, 1)
     v[v.size - 1] = alike
 
 
-@njit
+@njit(counts=False)
 def gather(sums, n):
     """The last n % 8 sums come from behind the others, where `lanes` leaves them; ``sums`` has room for 8 more than n."""
     if n >= 8:
@@ -192,19 +198,19 @@ def gather(sums, n):
             sums[j] = sums[j + 8]
 
 
-@njit(fastmath={"nnan", "nsz", "reassoc"})
+@njit(fastmath={"nnan", "nsz", "reassoc"}, counts=False)
 def bounds(x):
     """Smallest and largest entry; NaN is not seen."""
     return extremes(x, 0, x.size)
 
 
-@njit
+@njit(counts=False)
 def reach(u, v, start):
     """The largest $a_t c_s$ of any entry and any two iterations; ``start`` is $v_0$."""
     return _rise(u, u[0]) * _rise(v, start)
 
 
-@njit
+@njit(counts=False)
 def _rise(x, start):
     """The largest ratio of any entry of any row, or of the start, to that of the last."""
     most = x.dtype.type(1)
@@ -216,7 +222,7 @@ def _rise(x, start):
     return most
 
 
-@njit(fastmath=True)
+@njit(fastmath=True, counts=False)
 def iterate(K, lines, u, v, alike, totals, sums, tolerance, limits):
     """All iterations and the result in K; how many were used, or 0 if the matrix is hard."""
     T, n = u.shape
@@ -249,7 +255,7 @@ def iterate(K, lines, u, v, alike, totals, sums, tolerance, limits):
     return used
 
 
-@njit
+@njit(counts=False)
 def scaled(K, u, v):
     """K_ij *= u_i v_j."""
     n = K.shape[0]
@@ -257,7 +263,7 @@ def scaled(K, u, v):
         scale_row(K, i, u[i], v, n)
 
 
-@njit(fastmath=True)
+@njit(fastmath=True, counts=False)
 def pull(P, lines, s, a, first, alike, r, totals, sums):
     """r = -a (first + a (P s)), sums = P^T r, in one pass over P; the last of s and of r are shared by those that they stand for."""
     n, (across, down) = P.shape[0], lines
@@ -267,7 +273,8 @@ def pull(P, lines, s, a, first, alike, r, totals, sums):
     if down.shape[0]:
         weighted_rows(down, s, totals, n)
         pulled(totals, a, first, r, n)
-        r[n - 1] /= alike
+        if rows < n:
+            r[rows] /= alike
         weighted_rows(across, r, sums, n)
         return
     if across.shape[0]:
@@ -280,7 +287,7 @@ def pull(P, lines, s, a, first, alike, r, totals, sums):
             sums[j] += P[rows, j] * r[rows]
 
 
-@njit(fastmath=True)
+@njit(fastmath=True, counts=False)
 def pull_by_fours(P, s, a, first, r, sums, rows):
     n = P.shape[1]
     fill(sums, 0)
@@ -297,7 +304,7 @@ def pull_by_fours(P, s, a, first, r, sums, rows):
         gather(sums, n)
 
 
-@njit(fastmath=True)
+@njit(fastmath=True, counts=False)
 def weigh_gradient(P, G, f_bar, g_bar):
     """The sums of the rows and columns of G P."""
     m, n = P.shape
@@ -313,14 +320,14 @@ def weigh_gradient(P, G, f_bar, g_bar):
         f_bar[i] = total
 
 
-@njit
+@njit(counts=False)
 def _fetch_part(ahead, t, T):
     """Part t of T of each of these vectors: all at once they would wait for each other."""
     for k in range(len(ahead)):
         fetch(ahead[k], ahead[k].size * t // T, ahead[k].size * (t + 1) // T)
 
 
-@njit(fastmath=True)
+@njit(fastmath=True, counts=False)
 def recursion(P, lines, G, u, v, start, alike, work, ahead):
     """Fills a, c, r, s (T x n each); c[t] is $c_{t-1}$ of the formula, so c[0] belongs to the start, $v_0$.
 
@@ -346,7 +353,7 @@ def recursion(P, lines, G, u, v, start, alike, work, ahead):
             fill(f_bar, 0)
 
 
-@njit(fastmath=True)
+@njit(fastmath=True, counts=False)
 def gradient(P, G, a, c, r, s, D, add):
     """D = P (G + sum_t a_t s_t^T + r_t c_{t-1}^T), or D += that; the factors may have room for more than P has rows and columns."""
     (m, n), (T, stride) = P.shape, a.shape
