@@ -1,4 +1,7 @@
-r"""$P^T X$ for large P: its gradient is as large as P, and fresh memory for it would cost more than all the products."""
+r"""$P^T X$ for large P: its gradient is as large as P, and fresh memory for it would cost more than all the products.
+
+Of few features it is not even written down, where P comes from a Sinkhorn that can do without (`product`).
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,12 @@ import torch
 from torch import Tensor
 
 from ..compute.jit import have_numba, njit
-from ..compute.memory import LARGE, empty_like
+from ..compute.memory import LARGE
 from ..compute.threads import in_chunks
 from ..compute.transforms import symbolic
+from .product import Product, multiplied
+
+THIN = 4  # features, up to which the gradient of P is quicker to use than to write down
 
 
 def blend(soft: Tensor, items: Tensor) -> Tensor:
@@ -31,6 +37,7 @@ class Blend(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, soft: Tensor, items: Tensor) -> Tensor:
         ctx.save_for_backward(soft, items)
+        ctx.thin = items.shape[-1] <= THIN and getattr(soft.grad_fn, "takes_products", False)
         of_one_feature = items.shape[-1] == 1 and have_numba and soft.device.type == "cpu" and soft.is_contiguous()
         return _weighted_sums(soft, items) if of_one_feature else _product(soft, items)
 
@@ -41,9 +48,8 @@ class Blend(torch.autograd.Function):
         if ctx.needs_input_grad[1]:
             to_items = (soft @ grad).sum_to_size(items.shape)
         if ctx.needs_input_grad[0]:
-            by = torch.mul if items.shape[-1] == 1 else torch.matmul  # of one feature a product of numbers
-            room = {} if torch.is_grad_enabled() else {"out": empty_like(soft)}
-            to_soft = by(items, grad.mT, **room)
+            thin = ctx.thin and not torch.is_grad_enabled()
+            to_soft = Product(items, grad) if thin else multiplied(items, grad)
         return to_soft, to_items
 
 

@@ -51,7 +51,7 @@ class KernelSinkhorn(torch.autograd.Function):
         given = kernel.problem(scores, beta, noise, block)
         draws, ctx.state = solved(given, scores, beta, samples or 1, iterations, tolerance, block)
         soft = draws.squeeze_(0) if samples is None else draws  # in place: a view would cost more
-        ctx.given, ctx.noise, ctx.block = given, noise, block
+        ctx.given, ctx.noise, ctx.block, ctx.takes_products = given, noise, block, True
         ctx.field = beta if isinstance(beta, FieldOfSums) else None
         ctx.save_for_backward(scores, beta if ctx.field is None else None, soft)
         return soft
@@ -63,8 +63,7 @@ class KernelSinkhorn(torch.autograd.Function):
             beta = beta if ctx.field is None else ctx.field.whole()
             found = _differentiable(scores, beta, grads[0], ctx.noise, ctx.state, ctx.block)
         else:
-            draws, grad = (x.reshape(-1, *scores.shape) for x in (soft, grads[0]))
-            found = kernel.backward(ctx.given, scores, beta, ctx.needs_input_grad[1], draws, grad, ctx.state)
+            found = kernel.backward(ctx.given, scores, beta, ctx.needs_input_grad[1], soft, grads[0], ctx.state)
         return *found, None
 
 

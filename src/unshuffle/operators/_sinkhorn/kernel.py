@@ -11,13 +11,14 @@ from torch import Tensor
 
 from ...compute.memory import empty_array
 from ...compute.threads import in_chunks
+from ..product import Product
 from . import bordered, bordered_packed, one_by_one, packed
 from .block import WHOLE, Block
 from .field import FieldOfSums
 from .lanes import WIDTH
 from .logits import Gradients, Problem
 from .noise import Noise
-from .scaling import EASY, MOVED, PACKED, State
+from .scaling import EASY, MOVED, PACKED, State, Upon
 
 __all__ = ["EASY", "MOVED", "PACKED", "State", "Unusable", "backward", "entropies", "forward", "is_field", "problem"]
 
@@ -49,7 +50,7 @@ def forward(
     if groups:
         in_chunks(lambda low, high: packed.forward_packed(given, P, state, limits, low, high), groups, work / 4)
     if np.count_nonzero(state.kind) < M:
-        rest = given, stop, samples, P, state, limits, _none(n, dtype.type)[None]
+        rest = given, stop, samples, P, state, limits, _none((0, n), dtype.type)
         in_chunks(lambda low, high: one_by_one.forward(*rest, low, high), M, work)
         if np.count_nonzero(state.kind) < M:
             raise Unusable
@@ -93,9 +94,10 @@ def backward(
     given: Problem, scores: Tensor, beta: Tensor | None, wants_beta: bool, P: Tensor, G: Tensor, state: State
 ) -> tuple[Tensor, Tensor | None]:  # fmt: skip
     """The gradients by scores and, if wanted, by beta, for G = dloss/dP; ``state`` is what forward gave for the same problem."""
-    n, samples, batch = scores.shape[-1], len(P), len(given.scores)
+    n, batch = scores.shape[-1], len(given.scores)
+    soft, upon = P.detach().contiguous().numpy().reshape(-1, n, n), _upon(G, n)
+    samples = len(soft) // batch
     shares = min(samples, -(-torch.get_num_threads() // batch))  # a small batch is split by samples instead
-    soft, grad = (t.detach().contiguous().numpy().reshape(-1, n, n) for t in (P, G))
     by_field = wants_beta and is_field(beta)
     outs = Gradients(
         scores=empty_array((shares, batch, n * n), scores.dtype),
@@ -104,7 +106,7 @@ def backward(
         filled=np.zeros((shares, batch), np.bool_),
     )
     limits, work = LIMITS[scores.dtype], soft.size * (10.0 + 4 * state.u.shape[1])
-    rest = (given, soft, grad, state, outs, samples)
+    rest = (given, soft, upon, state, outs, samples)
     grouped = np.count_nonzero(state.kind == PACKED)
     if grouped:
         in_chunks(lambda low, high: packed.backward_packed(*rest, low, high), shares * (batch // WIDTH), work / 4)
@@ -116,6 +118,15 @@ def backward(
     if by_field:
         return to_scores, torch.from_numpy(outs.field.sum(0)).reshape(scores.shape).sum_to_size(beta.shape)
     return to_scores, torch.from_numpy(outs.beta.sum(0)).reshape(*scores.shape[:-2], 1, 1).sum_to_size(beta.shape)
+
+
+def _upon(G: Tensor, n: int) -> Upon:
+    """The gradient by P as the kernels take it; small matrices, of which eight are done at once, take it in full."""
+    if not isinstance(G, Product) or G.whole is not None or n in SMALL:
+        none = _none((0, n), _real(G))
+        return Upon(G.detach().contiguous().numpy().reshape(-1, n, n), none, none)
+    left, right = (x.expand(*G.right.shape[:-2], n, -1).mT.detach().contiguous().numpy() for x in (G.left, G.right))
+    return Upon(_none((n, n), _real(G.right)), left.reshape(-1, *left.shape[-2:]), right.reshape(-1, *left.shape[-2:]))
 
 
 class Bordered(NamedTuple):
@@ -183,10 +194,10 @@ def problem(scores: Tensor, beta: Tensor | FieldOfSums | None, noise: Noise, blo
     ``beta`` is a number, one per matrix (*batch, 1, 1), or a field (*batch, n, n).
     """
     batch, n = scores.shape[:-2], scores.shape[-1]
-    real = np.float32 if scores.dtype == torch.float32 else np.float64
+    real = _real(scores)
     count = batch.numel()
-    each, rows, columns = _ones(count, real), _none(n, real), _none(n, real)
-    field = _none(n * n, real)
+    each, rows, columns = _ones(count, real), _none((n,), real), _none((n,), real)
+    field = _none((n * n,), real)
     if isinstance(beta, FieldOfSums):
         rows, columns = (part.contiguous().numpy().reshape(-1, n) for part in (beta.rows, beta.columns))
         beta = beta.base
@@ -201,6 +212,10 @@ def problem(scores: Tensor, beta: Tensor | FieldOfSums | None, noise: Noise, blo
     return Problem(_flat(scores, n), each, field, rows, columns, real(noise.scale), stream, real_part)
 
 
+def _real(values: Tensor) -> type[np.floating]:
+    return np.float32 if values.dtype == torch.float32 else np.float64
+
+
 @functools.lru_cache(16)
 def _no_room(n: int, iterations: int, dtype: np.dtype) -> tuple[np.ndarray, State]:
     """Each kernel makes its own, for one matrix after the other."""
@@ -208,8 +223,8 @@ def _no_room(n: int, iterations: int, dtype: np.dtype) -> tuple[np.ndarray, Stat
 
 
 @functools.lru_cache(16)
-def _none(width: int, real: type[np.floating]) -> np.ndarray:
-    return np.empty((0, width), real)
+def _none(shape: tuple[int, ...], real: type[np.floating]) -> np.ndarray:
+    return np.empty((0, *shape), real)
 
 
 @functools.lru_cache(16)  # where there is no noise and no temperature, most calls ask for the same

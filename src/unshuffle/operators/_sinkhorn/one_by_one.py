@@ -9,7 +9,7 @@ import numpy as np
 from ...compute.jit import njit
 from .entropy import entropies_of, new_terms
 from .lanes import highest_of_columns
-from .lines import new_square_lines
+from .lines import lay_out, new_square_lines
 from .logits import logits, new_words, spend, tempered
 from .moving import backward_moving, forward_moving, new_powers, strengthened
 from .scaling import (
@@ -27,6 +27,9 @@ from .scaling import (
     recursion,
     row_maxima,
     start_at,
+    weigh_gradient,
+    weigh_products,
+    write_products,
 )
 
 # log of a column's largest share of any row below which powers of two are chosen for it: well within what the scalings can take
@@ -121,19 +124,21 @@ class BackRoom(NamedTuple):
     x: np.ndarray  # noisy scores
     L: np.ndarray  # logits and what is made of them, where they are needed again
     K: np.ndarray
+    G: np.ndarray  # products, where they are needed in full
 
 
 @njit
-def backward(given, soft, grad, state, outs, samples, limits, low, high):
+def backward(given, soft, upon, state, outs, samples, limits, low, high):
     """Jobs low..high-1; job = (share of the samples, batch entry), each with gradients of its own."""
     n, real = soft.shape[1], soft.dtype
-    D, L, K, x = np.empty((n, n), real), np.empty((n, n), real), np.empty((n, n), real), np.empty(n * n, real)
-    room = BackRoom(new_adjoint(state.u.shape[1], n, soft), new_square_lines(n, soft), new_words(n), D, x, L, K)
-    _each_backward(given, soft, grad, state, outs, samples, limits, room, low, high)
+    D, L, K, G = np.empty((n, n), real), np.empty((n, n), real), np.empty((n, n), real), np.empty((n, n), real)
+    work, x = new_adjoint(state.u.shape[1] + upon.left.shape[1], n, soft), np.empty(n * n, real)
+    room = BackRoom(work, new_square_lines(n, soft), new_words(n), D, x, L, K, G)
+    _each_backward(given, soft, upon, state, outs, samples, limits, room, low, high)
 
 
 @njit(counts=False)
-def _each_backward(given, soft, grad, state, outs, samples, limits, room, low, high):
+def _each_backward(given, soft, upon, state, outs, samples, limits, room, low, high):
     batch, n, shares = given.scores.shape[0], soft.shape[1], outs.scores.shape[0]
     wanted, flat = outs.beta.shape[0] + outs.field.shape[0] > 0, room.D.reshape(n * n)
     for job in range(low, high):
@@ -146,7 +151,7 @@ def _each_backward(given, soft, grad, state, outs, samples, limits, room, low, h
                 continue
             add = begun and not wanted  # all samples have one beta: that is for their sum
             after = m + batch if sample + 1 < samples else b + 1  # or nearly: nothing depends on it
-            _backward_one(given, soft, grad, state, m, room, target, add, limits, after % soft.shape[0])
+            _backward_one(given, soft, upon, state, m, room, target, add, limits, after % soft.shape[0])
             begun = True
             if wanted:
                 spend(flat, given, m, share, outs, room.words, room.x)
@@ -158,17 +163,31 @@ def _each_backward(given, soft, grad, state, outs, samples, limits, room, low, h
 
 
 @njit(counts=False)
-def _backward_one(given, soft, grad, state, m, room, D, add, limits, after):
+def _backward_one(given, soft, upon, state, m, room, D, add, limits, after):
     """D = dloss/dL of matrix m, or D += that; ``after`` is the matrix to come."""
-    P, G, alike, (work, lines, words, _, _, L, K) = soft[m], grad[m], soft.dtype.type(given.block[2]), room
+    P, alike, (work, lines, words, _, _, L, K, _) = soft[m], soft.dtype.type(given.block[2]), room
+    n, products, (whole, left, right) = P.shape[0], upon.left.shape[0] > 0, upon
     if state.kind[m] == MOVED:
+        if products:
+            write_products(left[m], right[m], room.G)
+        G = room.G if products else whole[m]
         backward_moving(P, lines, G, given, state, m, alike, work, words, L, K, D, add, limits[2])
         return
-    T, n = state.used[m], P.shape[0]
+    T, u, v = state.used[m], state.u[after], state.v[after]
+    if products:
+        lay_out(P, lines)
+        weigh_products(P, lines, left[m], right[m], T, work)
+    else:
+        weigh_gradient(P, whole[m], work.f_bar, work.g_bar)  # first: it reads both in order, as memory likes to be read
+        lay_out(P, lines)
     size = n * n if n <= NEAR else 0  # large matrices memory hands over quickly enough once they are begun
-    u, v = state.u[after], state.v[after]
+    first, read = (0, 0) if products else (after * n * n, size)
     ahead = (
-        soft[after].reshape(n * n)[:size], grad[after].reshape(n * n)[:size], u.reshape(u.size), v.reshape(v.size)
+        soft[after].reshape(n * n)[:size], whole.reshape(whole.size)[first : first + read], u.reshape(u.size), v.reshape(v.size)
     )  # fmt: skip
-    recursion(P, lines, G, state.u[m, :T], state.v[m, :T], state.v[m, -1], alike, work, ahead)
-    gradient(P, G, work.a[:T], work.c[:T], work.r[:T], work.s[:T], D, add)
+    recursion(P, lines, state.u[m, :T], state.v[m, :T], state.v[m, -1], alike, work, ahead)
+    if products:
+        T += left.shape[1]
+        gradient(P, None, work.a[:T], work.c[:T], work.r[:T], work.s[:T], D, add)
+    else:
+        gradient(P, whole[m], work.a[:T], work.c[:T], work.r[:T], work.s[:T], D, add)

@@ -109,10 +109,9 @@ def backward(
     """The gradients by scores and by beta (nothing, if it is not wanted)."""
     arrays = (part.detach().contiguous().numpy() for part in (u, v, rows, columns, used, kind, start))
     state = kernel.State(*arrays, forbidden=NOTHING)
-    draws, grads = (x.reshape(-1, *scores.shape) for x in (soft, grad))
     stream, block = _noise(key, noise, first, total), Block(items, positions, alike)
     given = kernel.problem(scores, beta, stream, block)
-    to_scores, to_beta = kernel.backward(given, scores, beta, wants_beta, draws, grads, state)
+    to_scores, to_beta = kernel.backward(given, scores, beta, wants_beta, soft, grad, state)
     return to_scores, scores.new_empty(0) if to_beta is None else to_beta
 
 

@@ -551,14 +551,14 @@ class BackRoom(NamedTuple):
 
 
 @njit
-def backward_packed(given, soft, grad, state, outs, samples, low, high):
+def backward_packed(given, soft, upon, state, outs, samples, low, high):
     """Packed groups of jobs low..high-1 = (share of the samples, group)."""
     n, T, real = soft.shape[1], state.u.shape[1], soft.dtype
     P, G, D = np.empty(n * n * WIDTH, real), np.empty(n * n * WIDTH, real), np.empty(n * n * WIDTH, real)
     u, v = np.empty((T, n * WIDTH), real), np.empty((T + 1, n * WIDTH), real)
     tmp, vectors, x = np.empty((WIDTH, n * n), real), np.empty(5 * n * WIDTH, real), np.empty(n * n, real)
     room = BackRoom(P, G, D, tmp, u, v, vectors, x, new_words(n))
-    _each_backward(given, soft, grad, state, outs, samples, room, low, high)
+    _each_backward(given, soft, upon.whole, state, outs, samples, room, low, high)
 
 
 @njit(counts=False)

@@ -68,6 +68,14 @@ def new_state(count, T, n, like, forbidden):
     )  # fmt: skip
 
 
+class Upon(NamedTuple):
+    """The gradient by P: ``whole`` (M, n, n), or, if that is none, the products of ``left`` and ``right`` (M, k, n)."""
+
+    whole: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+
+
 class Adjoint(NamedTuple):
     """Room for the backward pass of one matrix: a, c, r, s of all iterations, and what is pulled back through them."""
 
@@ -320,6 +328,52 @@ def weigh_gradient(P, G, f_bar, g_bar):
         f_bar[i] = total
 
 
+@njit(fastmath=True, counts=False)
+def weigh_products(P, lines, left, right, T, work):
+    """The same for G = left^T right, both (k, n), with P laid out; these are put behind the factors that T iterations will have."""
+    n, (across, down) = P.shape[0], lines
+    totals, sums = work.totals, work.sums
+    fill(work.f_bar, 0)
+    fill(work.g_bar, 0)
+    for k in range(left.shape[0]):
+        if down.shape[0]:
+            weighted_rows(down, right[k], totals, n)
+            weighted_rows(across, left[k], sums, n)
+        else:
+            _sums_both_ways(P, left[k], right[k], totals, sums)
+        for j in range(n):
+            work.f_bar[j] += left[k, j] * totals[j]
+            work.g_bar[j] += right[k, j] * sums[j]
+        put(left[k], work.a[T + k])
+        put(right[k], work.s[T + k])
+        fill(work.r[T + k], 0)
+        fill(work.c[T + k], 0)
+
+
+@njit(fastmath=True, counts=False)
+def write_products(left, right, G):
+    """G = left^T right."""
+    fill(G.reshape(G.size), 0)
+    for k in range(left.shape[0]):
+        for i in range(G.shape[0]):
+            row, weight, other = G[i], left[k, i], right[k]
+            for j in range(row.size):
+                row[j] += weight * other[j]
+
+
+@njit(fastmath=True, counts=False)
+def _sums_both_ways(P, left, right, totals, sums):
+    """totals = P right, sums = P^T left."""
+    n = P.shape[0]
+    fill(sums, 0)
+    for i in range(n):
+        row, weight, total = P[i], left[i], P.dtype.type(0)
+        for j in range(n):
+            total += row[j] * right[j]
+            sums[j] += row[j] * weight
+        totals[i] = total
+
+
 @njit(counts=False)
 def _fetch_part(ahead, t, T):
     """Part t of T of each of these vectors: all at once they would wait for each other."""
@@ -328,15 +382,13 @@ def _fetch_part(ahead, t, T):
 
 
 @njit(fastmath=True, counts=False)
-def recursion(P, lines, G, u, v, start, alike, work, ahead):
-    """Fills a, c, r, s (T x n each); c[t] is $c_{t-1}$ of the formula, so c[0] belongs to the start, $v_0$.
+def recursion(P, lines, u, v, start, alike, work, ahead):
+    """Fills a, c, r, s (T x n each); c[t] is $c_{t-1}$ of the formula, so c[0] belongs to the start, $v_0$. G is weighed, P laid out.
 
     ``ahead`` is what the next matrix needs: it is brought nearer on the way.
     """
     T, n = u.shape
     a, c, r, s, f_bar, g_bar, over_u, over_v, totals, sums = work
-    weigh_gradient(P, G, f_bar, g_bar)  # first: it reads both in order, as memory likes to be read
-    lay_out(P, lines)
     inverse_of(u[T - 1], over_u, n)
     inverse_of(v[T - 1], over_v, n)
     for j in range(n):
