@@ -162,7 +162,7 @@ def jigsaw(arguments: argparse.Namespace) -> Iterator[Case]:
     for methods in (METHODS[:2], METHODS[2:]):
         for seed in range(arguments.seeds):
             for side, column in ANCHORED.items():
-                if seed >= FEWER.get(side, arguments.seeds):
+                if side in FEWER and seed >= FEWER[side]:
                     continue
                 for method in methods:
                     yield Case(

@@ -468,13 +468,13 @@ def test_ctrl_c_while_polishing_keeps_the_best(tmp_path):
         "--polish",
         "--json",
         "-o",
-        str(tmp_path),
+        str(tmp_path / "found"),
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 130, done.stderr
     result = json.loads(done.stdout)
     assert result["status"] == "interrupted"
-    assert (tmp_path / "a.png").exists()
+    assert (tmp_path / "found" / "a.png").exists()
 
 
 def test_the_limit_of_a_command_covers_reading_and_drawing(tmp_path, monkeypatch):
@@ -485,7 +485,7 @@ def test_the_limit_of_a_command_covers_reading_and_drawing(tmp_path, monkeypatch
     )
     np.savetxt(tmp_path / "a.csv", np.random.default_rng(0).random((9, 2)), delimiter=",")
     done = CliRunner().invoke(
-        common.build("tour"), ["tour", str(tmp_path / "a.csv"), "--time-limit", "5", "-o", str(tmp_path)]
+        common.build("tour"), ["tour", str(tmp_path / "a.csv"), "--time-limit", "5", "-o", str(tmp_path / "found")]
     )
     assert done.exit_code == 0, done.output
     assert 0 <= given[0] <= 5 - 0.75

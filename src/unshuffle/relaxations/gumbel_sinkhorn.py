@@ -72,8 +72,8 @@ class GumbelSinkhorn(Scheduled):
 
     @property
     def usual(self) -> dict[str, float | None]:
-        """Defaults that depend on other settings; None is by the size of what comes."""
-        return {"noise": None if isinstance(self.schedule, TARGETS) else 1.0}
+        """Defaults that the signature does not show; a noise of None is by the size of what comes."""
+        return {"noise": None if isinstance(self.schedule, TARGETS) else 1.0, "reject": None}
 
     def _price(self, told: Reject) -> None:
         """Keep the prices; those that are learned are parameters of this module, two of them by names of their own."""
