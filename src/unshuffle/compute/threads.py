@@ -22,6 +22,8 @@ from typing import Any
 
 import torch
 
+from .flushing import flushed
+
 _Task = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _pool: ThreadPoolExecutor | None = None
 _workers = 0
@@ -100,20 +102,23 @@ def in_chunks(kernel: Callable[[int, int], object], count: int, work: float = 1e
     threads = _apart() or torch.get_num_threads()
     pieces = max(1, min(4 * threads if threads > 1 else 1, count, int(work / 3e5)))
     if pieces == 1:
-        kernel(0, count)
+        flushed(lambda: kernel(0, count))
         return
     cuts = [count * k // pieces for k in range(pieces + 1)]
     todo = iter(list(itertools.pairwise(cuts)))  # next() on a list's iterator is atomic
     if (code := getattr(kernel, "__code__", None)) not in _called:
         _called.add(code)
         # alone, since it may have to be compiled: a team would be waited for, whoever presses Ctrl-C
-        kernel(*next(todo))
+        flushed(lambda: kernel(*next(todo)))
     failed: list[BaseException] = []
+
+    def each() -> None:
+        for low, high in todo:
+            kernel(low, high)
 
     def take(_: object = None) -> None:
         try:
-            for low, high in todo:
-                kernel(low, high)
+            flushed(each)
         except BaseException as error:  # must not leave a thread of OpenMP
             failed.append(error)
 
