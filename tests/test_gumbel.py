@@ -38,7 +38,7 @@ def test_the_kernel_draws_the_same_noise_as_torch(n):
         zeros = np.zeros((1, n * n), dtype)
         nothing = np.empty((0, n), dtype)
         given = logits.Problem(zeros, np.ones(1, dtype), zeros[:0], nothing, nothing, dtype(1), stream, (n, n, 1))
-        logits.logits(got, given, 1, logits.new_words(n))
+        logits.logits(got, given, 1, logits.new_words(n), given.scores[0, :0])
         assert np.abs(got - expected.numpy().reshape(-1)).max() < bound
 
 

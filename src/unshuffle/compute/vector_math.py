@@ -134,35 +134,19 @@ def _power_of(x):
     return lambda x: np.int32(np.int32(float_to_bits(x) >> np.int32(23)) - np.int32(127))
 
 
-def log_of(x, minus_one):
-    """log(x) for x > 0; ``minus_one`` is x - 1 to full precision where x is close to 1 (used where |x - 1| < 1/4)."""
-    return np.log1p(minus_one) if abs(minus_one) < 0.25 else np.log(x)
+def log_of(x):
+    """log(x) for x > 0."""
+    return np.log(x)
 
 
 @overload(log_of, jit_options=INLINE)
-def _log_of(x, minus_one):
+def _log_of(x):
     if x != types.float32:
-        return lambda x, minus_one: np.log1p(minus_one) if abs(minus_one) < 0.25 else np.log(x)
+        return lambda x: np.log(x)
 
-    def polynomial(x, minus_one):
-        shifted = np.int32(float_to_bits(x) - SQRT_HALF_BITS)
-        exponent = np.int32(shifted >> np.int32(23))
-        mantissa = bits_to_float(np.int32((shifted & np.int32(0x007FFFFF)) + SQRT_HALF_BITS))
-        close = abs(minus_one) < np.float32(0.25)  # then exponent is 0 (x between sqrt(1/2) and sqrt(2))
-        r = minus_one if close else mantissa - np.float32(1.0)
-        k = np.float32(exponent)
-        z = r * r
-        p = np.float32(6.97161147145e-2)
-        p = p * r + np.float32(-1.14797338466e-1)
-        p = p * r + np.float32(1.16854199235e-1)
-        p = p * r + np.float32(-1.24256873315e-1)
-        p = p * r + np.float32(1.42490576457e-1)
-        p = p * r + np.float32(-1.66678023195e-1)
-        p = p * r + np.float32(2.00007157489e-1)
-        p = p * r + np.float32(-2.49999969580e-1)
-        p = p * r + np.float32(3.33333311800e-1)
-        p = p * r * z + k * LN2_LOW - np.float32(0.5) * z
-        return r + p + k * LN2_HIGH
+    def polynomial(x):
+        r, exponent = _reduced(x)
+        return _log1p_reduced(r) + exponent * LN2
 
     return polynomial
 
@@ -200,7 +184,7 @@ def _reduced(x):
 
 @njit(**INLINE)
 def _log1p_reduced(r):
-    """log(1 + r) for 1 + r between sqrt(1/2) and sqrt(2), to 2e-7: shorter than ``log_of``, and noise needs no more."""
+    """log(1 + r) for 1 + r between sqrt(1/2) and sqrt(2), to 2e-7: neither noise nor entropies need more."""
     q = np.float32(-0.101885864741)
     q = q * r + np.float32(0.159840959834)
     q = q * r + np.float32(-0.171323872974)

@@ -11,7 +11,7 @@ if have_numba:
     from ...compute.vector_math import log_of
 else:
 
-    def log_of(x, minus_one):
+    def log_of(x):
         return np.log(x)
 
 
@@ -25,14 +25,14 @@ def new_terms(n, dtype):
 def entropies_of(soft, terms, rows, columns):
     """The rows of soft (m, n) and its columns, in nats; what is in ``columns`` is added to."""
     m, n = soft.shape
-    eps, one = soft.dtype.type(EPS), soft.dtype.type(1)
+    eps = soft.dtype.type(EPS)
     flat, some = soft.reshape(m * n), terms.size // n
     for first in range(0, m, some):
         count = min(some, m - first)
         block = flat[first * n : (first + count) * n]
         for e in range(block.size):
             q = max(block[e], eps)
-            terms[e] = -q * log_of(q, q - one)
+            terms[e] = -q * log_of(q)
         for i in range(count):
             total = soft.dtype.type(0)
             for j in range(n):

@@ -119,7 +119,7 @@ def _by_sums(x, low, high, scores, noise, given, b):
 @njit(counts=False)
 def _noisy(x, given, m, beta, field, words):
     """x = beta * (scores + noise * g) for matrix m, flat, group of rows by group of rows."""
-    b, sums = m % given.scores.shape[0], given.rows.shape[0] > 0
+    b, sums = m % given.scores.shape[0], given.rows.shape[0] > 0 and field.size == 0
     scores = given.scores[b]
     if given.noise == 0 and sums:
         _scale_without_noise(x, scores, x.dtype.type(1), field)
@@ -162,10 +162,18 @@ def _noise_of_block(x, n, items, positions, given, m, words):
 
 
 @njit(counts=False)
-def logits(x, given, m, words):
-    """x = L of matrix m, flat."""
+def lay_out_field(out, given, b):
+    """The field of batch entry b that is given by sums, flat: what several samples need is written down once."""
+    for e in range(out.size):
+        out[e] = 1
+    _by_sums(out, 0, out.size, None, given.noise, given, b)
+
+
+@njit(counts=False)
+def logits(x, given, m, words, field):
+    """x = L of matrix m, flat; ``field`` is that of its batch entry, if it was laid out, and else empty."""
     b = m % given.scores.shape[0]
-    _noisy(x, given, m, given.beta[b], field_of(given, b), words)
+    _noisy(x, given, m, given.beta[b], field if field.size else field_of(given, b), words)
 
 
 @njit(counts=False)

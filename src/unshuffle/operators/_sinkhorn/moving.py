@@ -242,7 +242,7 @@ def backward_moving(P, lines, G, given, state, m, alike, work, words, L, K, D, a
                 break
             _close(kernel, G, D, work, t + 1, high, not built, add)
             if not built:
-                logits(L.reshape(n * n), given, m, words)
+                logits(L.reshape(n * n), given, m, words, given.scores[0, :0])
                 built = True
                 fill(over_u, 1)
                 fill(over_v, 1)

@@ -10,7 +10,7 @@ from ...compute.jit import njit
 from .entropy import entropies_of, new_terms
 from .lanes import highest_of_columns
 from .lines import lay_out, new_square_lines
-from .logits import logits, new_words, spend, tempered
+from .logits import lay_out_field, logits, new_words, spend, tempered
 from .moving import backward_moving, forward_moving, new_powers, strengthened
 from .scaling import (
     EASY,
@@ -60,6 +60,7 @@ class Room(NamedTuple):
     words: np.ndarray
     powers: tuple[np.ndarray, ...]
     terms: np.ndarray
+    field: np.ndarray  # of one batch entry, if it is given by sums
     L: np.ndarray  # logits, where they are needed again
 
 
@@ -74,7 +75,8 @@ def forward(given, tolerance, samples, soft, state, limits, entropies, low, high
         soft, state = np.empty((1, n, n), real), new_state(1, state.u.shape[1], n, soft, state.forbidden)
     totals, sums, L = np.empty(n + 16, real), np.empty(n + 16, real), np.empty((n, n), real)
     terms = new_terms(n, real) if entropies.shape[1] else totals
-    room = Room(totals, sums, new_square_lines(n, soft), new_words(n), new_powers(n), terms, L)
+    field = np.empty(n * n if given.rows.shape[0] else 0, real)
+    room = Room(totals, sums, new_square_lines(n, soft), new_words(n), new_powers(n), terms, field, L)
     _each_forward(given, tolerance, samples, soft, state, limits, entropies, room, low, high)
 
 
@@ -88,6 +90,8 @@ def _each_forward(given, tolerance, samples, soft, state, limits, entropies, roo
         at = m if kept else 0
         if kept and state.kind[m]:
             continue
+        if room.field.size and (sample == 0 or job == low):
+            lay_out_field(room.field, given, b)
         _forward_one(given, m, tolerance, soft[at], state, at, limits, room)
         if not kept:
             state.forbidden[0] = state.forbidden[0] or state.kind[at] == UNUSABLE
@@ -99,7 +103,7 @@ def _forward_one(given, m, tolerance, K, state, at, limits, room):
     """P of matrix m in K, and how it was done in entry ``at`` of the state."""
     n, T, alike = K.shape[0], state.u.shape[1], K.dtype.type(given.block[2])
     totals, sums, lines = room.totals, room.sums, room.lines
-    logits(K.reshape(n * n), given, m, room.words)
+    logits(K.reshape(n * n), given, m, room.words, room.field)
     if row_maxima(K, totals) == -np.inf:
         state.forbidden[0] = True
     start_at(state.v[at, T], alike)
@@ -110,7 +114,7 @@ def _forward_one(given, m, tolerance, K, state, at, limits, room):
     state.used[at] = iterate(K, lines, state.u[at], state.v[at], alike, totals, sums, tolerance, limits)
     state.kind[at] = EASY
     if state.used[at] == 0:
-        logits(room.L.reshape(n * n), given, m, room.words)
+        logits(room.L.reshape(n * n), given, m, room.words, room.field)
         state.kind[at] = forward_moving(room.L, K, lines, state, at, alike, totals, sums, tolerance, limits)
 
 

@@ -466,7 +466,7 @@ def _read(given, m, tmp, X, words):
         packed_from(given.scores[b : b + WIDTH], X, count)
         return
     for k in range(WIDTH):
-        logits(tmp[k], given, m + k, words)
+        logits(tmp[k], given, m + k, words, given.scores[0, :0])
     packed_from(tmp, X, count)
 
 
