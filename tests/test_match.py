@@ -15,6 +15,7 @@ import unshuffle as us
 from unshuffle.cli.common import build
 from unshuffle.cli.match import read_prior, square
 from unshuffle.readers.tables import Table, read_table
+from unshuffle.solve.match.checks import twins
 from unshuffle.solve.match.exact import Distances
 from unshuffle.solve.match.local import Neighbourhoods, laid_out, shared_neighbours
 from unshuffle.solve.match.overlay import coordinates, overlaid
@@ -149,6 +150,38 @@ def test_a_prior_decides_what_structure_cannot():
         prior = torch.zeros(4, 4)
         prior[range(4), to] = 1.0
         assert us.match(square, square, prior=prior).pairs[:, 1].tolist() == to
+
+
+@pytest.mark.parametrize("weight", [0.5, 10.0])
+def test_a_true_prior_of_two_pairs_takes_nothing_from_the_others(weight):
+    A, _, _ = points(6, n=20, foreign=0)
+    order = np.random.default_rng(0).permutation(20)
+    prior = np.zeros((20, 20))
+    prior[order[:2], [0, 1]] = weight
+    without, found = us.match(A, A[order]), us.match(A, A[order], prior=prior)
+    assert found.structure == "distances"
+    assert (order[found.pairs[:, 1]] == found.pairs[:, 0].numpy()).all()
+    assert len(found.pairs) == 20
+    assert float((found.confidence - without.confidence).min()) > -1e-3
+
+
+@pytest.mark.parametrize("columns", [2, 6])
+def test_who_cannot_be_told_apart_shares_the_confidence(columns):
+    """Six items in one place; in A only, the others are as sure of each of the six."""
+    one, rng = np.ones((6, 1)) * np.random.default_rng(0).normal(size=columns), np.random.default_rng(1)
+    for other in (one, one + 0.02 * rng.normal(size=one.shape)):
+        assert torch.allclose(us.match(one, other).confidence, torch.tensor(1 / 6), atol=1e-3)
+    known = us.match(one, one, anchors=[(0, 3)])
+    assert float(known.soft[0, 3]) > 0.99
+    assert torch.allclose(known.soft[1:, [0, 1, 2, 4, 5]], torch.tensor(1 / 5), atol=1e-3)
+
+
+def test_twins_are_those_that_can_change_places():
+    hops = torch.tensor([[0.0, 1, 1, 2], [1, 0, 2, 3], [1, 2, 0, 3], [2, 3, 3, 0]])  # 1 and 2 are alike, though apart
+    means = torch.eye(4)
+    means[1:3, 1:3] = 0.5
+    assert torch.equal(twins(hops, []), means)
+    assert torch.equal(twins(hops, [torch.eye(4)]), torch.eye(4))  # what is known of them differs
 
 
 @pytest.mark.parametrize("m", [1, 2, 3])
