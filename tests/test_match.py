@@ -17,6 +17,7 @@ from unshuffle.cli.match import read_prior, square
 from unshuffle.readers.tables import Table, read_table
 from unshuffle.solve.match.checks import twins
 from unshuffle.solve.match.exact import Distances
+from unshuffle.solve.match.heat import heat
 from unshuffle.solve.match.local import Neighbourhoods, laid_out, shared_neighbours
 from unshuffle.solve.match.overlay import coordinates, overlaid
 from unshuffle.solve.match.slack import Slack
@@ -116,6 +117,34 @@ def test_branches_seen_twice_are_aligned_and_the_seed_repeats():
     again = us.match(A, B[order], seed=3)
     assert torch.equal(found.soft, again.soft)
     assert torch.equal(found.pairs, again.pairs)
+
+
+def test_clusters_that_are_swapped_by_shared_neighbours_alone_are_voted_back():
+    """By shared neighbours alone a fifth of the items is in its own cluster."""
+    rng = np.random.default_rng(4)
+    cluster = np.repeat(np.arange(4), [12, 24, 36, 48])
+    Z, views = 1.6 * rng.normal(size=(4, 6))[cluster] + 0.5 * rng.normal(size=(120, 6)), []
+    for columns in (10, 20):
+        X = np.tanh(0.4 * Z @ rng.normal(size=(6, 60)) + rng.normal(size=60)) @ rng.normal(size=(60, columns))
+        views.append(X / X.std() + 0.2 * rng.normal(size=X.shape))
+    found = us.match(*views)
+    assert (cluster[found.pairs[:, 0]] == cluster[found.pairs[:, 1]]).mean() > 0.9
+
+
+def test_heat_is_a_walk_among_near_items():
+    X = torch.rand(30, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    D = torch.cdist(X, X)
+    near = D.sort(1).values[:, 4]
+    rates = [[math.exp(-float(D[i, j] ** 2 / near[i] / near[j])) for j in range(30)] for i in range(30)]
+    walk = torch.tensor(rates, dtype=torch.float64)
+    degree = walk.sum(1)
+    # degrees in the middle: a walk from i to j and back is as likely from either end
+    step = torch.diag(degree**-0.5) @ walk @ torch.diag(degree**-0.5)
+    few, many = heat(D, 30)
+    assert torch.allclose(few, 30 * step @ step @ step @ step, atol=1e-4)
+    assert torch.allclose(many, few @ few @ few @ few / 30**3, atol=1e-4)
+    assert torch.allclose(heat(7 * D, 30)[1], many)
+    assert torch.allclose(heat(0 * D, 30)[0], torch.ones(30, 30, dtype=torch.float64))  # all in one place
 
 
 def test_more_items_than_places_leave_the_surplus_out():
