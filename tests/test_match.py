@@ -15,7 +15,9 @@ import unshuffle as us
 from unshuffle.cli.common import build
 from unshuffle.cli.match import read_prior, square
 from unshuffle.readers.tables import Table, read_table
+from unshuffle.solve.match.checks import twins
 from unshuffle.solve.match.exact import Distances
+from unshuffle.solve.match.heat import heat
 from unshuffle.solve.match.local import Neighbourhoods, laid_out, shared_neighbours
 from unshuffle.solve.match.overlay import coordinates, overlaid
 from unshuffle.solve.match.slack import Slack
@@ -117,6 +119,34 @@ def test_branches_seen_twice_are_aligned_and_the_seed_repeats():
     assert torch.equal(found.pairs, again.pairs)
 
 
+def test_clusters_that_are_swapped_by_shared_neighbours_alone_are_voted_back():
+    """By shared neighbours alone a fifth of the items is in its own cluster."""
+    rng = np.random.default_rng(4)
+    cluster = np.repeat(np.arange(4), [12, 24, 36, 48])
+    Z, views = 1.6 * rng.normal(size=(4, 6))[cluster] + 0.5 * rng.normal(size=(120, 6)), []
+    for columns in (10, 20):
+        X = np.tanh(0.4 * Z @ rng.normal(size=(6, 60)) + rng.normal(size=60)) @ rng.normal(size=(60, columns))
+        views.append(X / X.std() + 0.2 * rng.normal(size=X.shape))
+    found = us.match(*views)
+    assert (cluster[found.pairs[:, 0]] == cluster[found.pairs[:, 1]]).mean() > 0.9
+
+
+def test_heat_is_a_walk_among_near_items():
+    X = torch.rand(30, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    D = torch.cdist(X, X)
+    near = D.sort(1).values[:, 4]
+    rates = [[math.exp(-float(D[i, j] ** 2 / near[i] / near[j])) for j in range(30)] for i in range(30)]
+    walk = torch.tensor(rates, dtype=torch.float64)
+    degree = walk.sum(1)
+    # degrees in the middle: a walk from i to j and back is as likely from either end
+    step = torch.diag(degree**-0.5) @ walk @ torch.diag(degree**-0.5)
+    few, many = heat(D, 30)
+    assert torch.allclose(few, 30 * step @ step @ step @ step, atol=1e-4)
+    assert torch.allclose(many, few @ few @ few @ few / 30**3, atol=1e-4)
+    assert torch.allclose(heat(7 * D, 30)[1], many)
+    assert torch.allclose(heat(0 * D, 30)[0], torch.ones(30, 30, dtype=torch.float64))  # all in one place
+
+
 def test_more_items_than_places_leave_the_surplus_out():
     A, B, _ = branches(2, n=90)
     for found in (us.match(A, B[:70]), us.match(B[:70], A)):
@@ -149,6 +179,38 @@ def test_a_prior_decides_what_structure_cannot():
         prior = torch.zeros(4, 4)
         prior[range(4), to] = 1.0
         assert us.match(square, square, prior=prior).pairs[:, 1].tolist() == to
+
+
+@pytest.mark.parametrize("weight", [0.5, 10.0])
+def test_a_true_prior_of_two_pairs_takes_nothing_from_the_others(weight):
+    A, _, _ = points(6, n=20, foreign=0)
+    order = np.random.default_rng(0).permutation(20)
+    prior = np.zeros((20, 20))
+    prior[order[:2], [0, 1]] = weight
+    without, found = us.match(A, A[order]), us.match(A, A[order], prior=prior)
+    assert found.structure == "distances"
+    assert (order[found.pairs[:, 1]] == found.pairs[:, 0].numpy()).all()
+    assert len(found.pairs) == 20
+    assert float((found.confidence - without.confidence).min()) > -1e-3
+
+
+@pytest.mark.parametrize("columns", [2, 6])
+def test_who_cannot_be_told_apart_shares_the_confidence(columns):
+    """Six items in one place; in A only, the others are as sure of each of the six."""
+    one, rng = np.ones((6, 1)) * np.random.default_rng(0).normal(size=columns), np.random.default_rng(1)
+    for other in (one, one + 0.02 * rng.normal(size=one.shape)):
+        assert torch.allclose(us.match(one, other).confidence, torch.tensor(1 / 6), atol=1e-3)
+    known = us.match(one, one, anchors=[(0, 3)])
+    assert float(known.soft[0, 3]) > 0.99
+    assert torch.allclose(known.soft[1:, [0, 1, 2, 4, 5]], torch.tensor(1 / 5), atol=1e-3)
+
+
+def test_twins_are_those_that_can_change_places():
+    hops = torch.tensor([[0.0, 1, 1, 2], [1, 0, 2, 3], [1, 2, 0, 3], [2, 3, 3, 0]])  # 1 and 2 are alike, though apart
+    means = torch.eye(4)
+    means[1:3, 1:3] = 0.5
+    assert torch.equal(twins(hops, []), means)
+    assert torch.equal(twins(hops, [torch.eye(4)]), torch.eye(4))  # what is known of them differs
 
 
 @pytest.mark.parametrize("m", [1, 2, 3])

@@ -52,13 +52,29 @@ def correlation(X: Float[Tensor, "n d"]) -> Float[Tensor, "n n"]:
     """One minus the correlation of two rows: what counts is the profile, not its level or scale."""
     X = X - X.mean(1, keepdim=True)
     X = X / X.norm(dim=1, keepdim=True).clamp_min(1e-12)
-    return (1 - X @ X.T).clamp_min(0).fill_diagonal_(0)
+    D = (1 - X @ X.T).clamp_min(0).fill_diagonal_(0)
+    return torch.where(D < 1e-12, 0.0, D)  # equal profiles, up to rounding
 
 
 def counted(D: Float[Tensor, "n n"]) -> bool:
     """Whether distances are counts, such as hops in a graph: fewer different ones than there are items. By chance they agree as
     often as not, so that their agreement says nothing."""
     return len(D) > 2 and len(D.unique()) - 1 < len(D)
+
+
+def twins(D: Float[Tensor, "n n"], known: list[Float[Tensor, "n _"]]) -> Float[Tensor, "n n"]:
+    """Means over those that can change places without a change to any distance, or to what is known of each.
+
+    The rows of two such items differ at most in the distance between the two, which either has where the other has a zero.
+    """
+    square = (D**2).sum(1)
+    apart = square[:, None] + square - 2 * D @ D - 2 * D**2
+    same = apart <= len(D) * (ROUNDING * D.max()) ** 2
+    for rows in known:
+        same &= torch.cdist(rows, rows, compute_mode="donot_use_mm_for_euclid_dist") == 0
+    first = same.int().argmax(1)
+    members = (first[:, None] == first).float()
+    return members / members.sum(1)
 
 
 def _table(name: str, value: Any) -> Float[Tensor, "n d"]:

@@ -102,29 +102,32 @@ class Search:
     def level(
         self, problem: Distances, P: Tensor, betas: tuple[float, float], steps: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """P, support and a usual pair's support after ``steps`` from the first beta to the last, in units of log n / support."""
+        """P, support by structure and a usual pair's support after ``steps`` from the first beta to the last, in units of
+        log n / support."""
         project, (m, n) = Slack(*P.shape[-2:], reject=True), P.shape[-2:]
         support = usual = P
         for k in range(steps):
-            support, usual = self.supported(problem, P)
+            support = problem.support(P)
+            usual = ((P * support).sum((-1, -2)) / P.sum((-1, -2)).clamp_min(1e-9)).clamp_min(1e-3)
             beta = betas[0] * (betas[1] / betas[0]) ** (k / max(steps - 1, 1)) * math.log(max(m, n) + 1)
             P = self.projected(project, support, usual, beta)
-            best = int((P * support).sum((-1, -2)).argmax())
+            best = int(self.worth(P, support).argmax())
             entropy = -float((P[best] * P[best].clamp_min(1e-12).log()).sum()) / m
             told = {"beta": beta, "energy": -float(usual[best]), "entropy": entropy}
             if not self.watch(stage="distances", **told, soft=P[best].clone):
                 break
         return P, support, usual
 
-    def supported(self, problem: Distances, P: Tensor) -> tuple[Tensor, Float[Tensor, "runs"]]:
-        support = problem.support(P)
-        if self.prior is not None:
-            support = support + min(P.shape[-2:]) * self.prior
-        return support, ((P * support).sum((-1, -2)) / P.sum((-1, -2)).clamp_min(1e-9)).clamp_min(1e-3)
+    def worth(self, P: Tensor, support: Tensor) -> Float[Tensor, "runs"]:
+        return (P * self.preferred(support)).sum((-1, -2))
+
+    def preferred(self, support: Float[Tensor, "runs m n"]) -> Float[Tensor, "runs m n"]:
+        return support if self.prior is None else support + min(support.shape[-2:]) * self.prior
 
     def projected(self, project: Slack, support: Tensor, usual: Tensor, beta: float, iterations: int = 10) -> Tensor:
+        """Structure alone sets the scale and the price: else two pairs of a high prior would melt all the others."""
         scale = beta / support.amax((-1, -2)).clamp_min(1e-3)
-        scores = scale[:, None, None] * support
+        scores = scale[:, None, None] * self.preferred(support)
         return project(scores if self.pull is None else scores + self.pull, scale * self.reject * usual / 2, iterations)
 
 
@@ -146,12 +149,12 @@ def match_distances(
         P, t, most = P[:1], replace(t, middle=t.coarse, most=t.least), t.least
     problem = Distances(D1, D2, t.middle * unit, most)
     P, support, usual = search.level(problem, P, (3.0, 6.0), 6)
-    best = (P * support).sum((-1, -2)).argmax()
+    best = search.worth(P, support).argmax()
     P, support, usual = P[best][None], support[best][None], usual[best][None]
     spatial = places[0] is not None and places[1] is not None
     if not watch.stopped and _convincing(problem, P, spatial):
         P, support, usual = search.level(Distances(D1, D2, t.fine * unit, t.most), P, (4.0, 20.0), 8)
-        noise = _noise(D1, D2, support[0], float(share * usual / 2))
+        noise = _noise(D1, D2, search.preferred(support)[0], float(share * usual / 2))
         problem = Distances(D1, D2, min(t.noise * noise, t.fine * unit), t.most)
         P, support, usual = search.level(problem, P, (8.0, 20.0), 8)
         if reject is None and spatial and not watch.stopped:
@@ -160,7 +163,9 @@ def match_distances(
                 return Found(over.scores, over.soft, over.price, True, (D1, D2))
     beta = t.soft * math.log(max(P.shape[-2:]) + 1)
     soft = search.projected(Slack(*P.shape[-2:], reject=True), support, usual, beta, 30)[0]
-    return Found(support[0] / float(usual), soft, share / 2, _convincing(problem, P, spatial), (D1, D2))
+    return Found(
+        search.preferred(support)[0] / float(usual), soft, share / 2, _convincing(problem, P, spatial), (D1, D2)
+    )
 
 
 def _convincing(problem: Distances, P: Float[Tensor, "1 m n"], spatial: bool) -> bool:
@@ -178,7 +183,7 @@ def _starts(D1: Tensor, D2: Tensor, search: Search, runs: int, t: Tolerances, ge
     P = Slack(len(M1), len(M2), reject=False)(rotations(M1 @ S1 @ M1.T, M2 @ S2 @ M2.T, runs, generator))
     free = Search(search.reject, None, None, search.watch)
     P, support, _ = free.level(Distances(d1, d2, t.coarse * _nearest(d1, d2), t.most), P, (1.0, 4.0), 8)
-    best = (P * support).sum((-1, -2)).topk(t.starts if size == 1 else t.starts_of_groups).indices
+    best = free.worth(P, support).topk(t.starts if size == 1 else t.starts_of_groups).indices
     starts = size * (M1.T @ P[best] @ M2)
     known = search.pull if search.pull is not None else search.prior
     if known is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -121,7 +121,14 @@ def match(
         found = match_distances(D1, D2, asked) if exact else None
         if found is None or not (found.convincing or watch.stopped):
             exact, found = False, match_neighbourhoods(D1, D2, asked)
+        found = replace(found, soft=_shared(found.soft, D1, D2, asked))
     return _told(found, asked.pull, exact, watch)
+
+
+def _shared(soft: Tensor, D1: Tensor, D2: Tensor, asked: Asked) -> Tensor:
+    """Twins, whom nothing tells apart, are as likely each other's partners: a search has to take some side."""
+    known = [scores for scores in (asked.prior, asked.pull) if scores is not None]
+    return checks.twins(D1, known) @ soft @ checks.twins(D2, [scores.T for scores in known])
 
 
 def _pull(known: Tensor | None, m: int, n: int) -> Tensor | None:

@@ -7,6 +7,9 @@ the energy of swapped cell types can be lower than the truth's) and the cut, $\l
 sums r of the rows, the same for the columns: neighbours of which one takes part and the other is left out. Without it the best
 fit is a part of everything; with it what is missing is missing as a whole.
 
+By one structure alone two parts that are swapped often fit better than the truth. So the alignments that are compared come from S and
+from the sum of S and the heat after 4 and 16 steps (`heat`), and of them is kept what agrees best in the mean of the three.
+
 Sets of different size can be read in two ways: a part of the larger is missing in the smaller, or the smaller is a sample of the
 same. Both are tried, and the one whose structures correlate more is kept.
 """
@@ -23,6 +26,7 @@ from torch import Tensor
 from ...watch import Watch
 from .checks import counted
 from .found import Asked, Found
+from .heat import heat
 from .slack import Slack
 from .starts import RUNS, coarse, directions, distinct, double_centred, rotations
 
@@ -91,8 +95,7 @@ class Neighbourhoods:
         smaller = min(len(D1), len(D2))
         D1, D2 = (laid_out(D) if counted(D) else D for D in (D1, D2))
         S1, S2 = (shared_neighbours(D, _counts(len(D) if even else smaller, smaller)) for D in (D1, D2))
-        unit = ((S1.var(correction=0) + S2.var(correction=0)) / 2).sqrt().clamp_min(1e-6)  # 0: all are alike
-        return cls((S1 / unit).float(), (S2 / unit).float(), prior, pull, even)
+        return cls(*_in_units(S1, S2), prior, pull, even)
 
     @property
     def size(self) -> int:
@@ -190,6 +193,20 @@ def _moments(masses: Tensor, S: Tensor, share: float) -> tuple[float, float, flo
     return float(masses @ S @ masses / total), float(among / total), float(cut)
 
 
+def _in_units(S1: Tensor, S2: Tensor) -> tuple[Tensor, Tensor]:
+    unit = ((S1.var(correction=0) + S2.var(correction=0)) / 2).sqrt().clamp_min(1e-6)  # 0: all are alike
+    return (S1 / unit).float(), (S2 / unit).float()
+
+
+def _heated(D1: Tensor, D2: Tensor, even: bool) -> list[Neighbourhoods]:
+    """The same sets by other structures, which vote on which parts correspond; none for counts, which they were seen to mislead."""
+    if counted(D1) or counted(D2):
+        return []
+    smaller = min(len(D1), len(D2))
+    both = (heat(D, len(D) if even else smaller) for D in (D1, D2))
+    return [Neighbourhoods(*_in_units(S1, S2), even=even) for S1, S2 in zip(*both, strict=True)]
+
+
 def _counts(count: int, smaller: int) -> list[int]:
     """Neighbours in a set of ``count`` that stand for the same shares of it as in a set of ``smaller``."""
     few = sorted({min(smaller, max(2, round(smaller * share))) for share in NEIGHBOURS})
@@ -204,10 +221,11 @@ def match_neighbourhoods(
 ) -> Found:
     """The better of two readings: a part is missing in the smaller set, or it is a sample of the same."""
     t, (prior, pull, reject, generator, watch) = temperatures or Temperatures(), asked
-    readings = [
-        Neighbourhoods.of(D1, D2, prior, pull, even) for even in ((False, True) if len(D1) != len(D2) else (False,))
+    readings = (False, True) if len(D1) != len(D2) else (False,)
+    aligned = [
+        (problem, _aligned(problem, _heated(D1, D2, problem.even), generator, watch, t))
+        for problem in (Neighbourhoods.of(D1, D2, prior, pull, even) for even in readings)
     ]
-    aligned = [(problem, _aligned(problem, generator, watch, t)) for problem in readings]
     problem, P = max(aligned, key=lambda found: found[0].agreement(found[1]))
     problem = replace(problem, cut=0.5)
     beta, compared = t.soft * problem.critical, (problem.S1, problem.S2)
@@ -223,21 +241,29 @@ def match_neighbourhoods(
     return Found(support, soft[0], reject / 2, True, compared)
 
 
-def _aligned(problem: Neighbourhoods, generator: torch.Generator, watch: Watch, t: Temperatures) -> Tensor:
-    """Groups from many starts, the best few taken to the items; P with the lowest free energy."""
-    P, _, value = problem.anneal(_starts(problem, generator, watch, t), t.choice, watch, "choice")
+def _aligned(
+    problem: Neighbourhoods, heated: list[Neighbourhoods], generator: torch.Generator, watch: Watch, t: Temperatures
+) -> Tensor:
+    """Groups from many starts, the best few taken to the items; of these P the one with the lowest free energy or, where there are
+    several structures, with the best agreement over all of them: parts that are swapped may fit better by one alone."""
+    structures = [problem, *heated]
+    starts = [_starts(problem, generator, watch, t)]
+    if heated:
+        S1, S2 = (torch.stack(sides).sum(0) for sides in zip(*((one.S1, one.S2) for one in structures), strict=True))
+        starts.append(_starts(replace(problem, S1=S1, S2=S2), generator, watch, t))
+    if (known := problem.pull if problem.pull is not None else problem.prior) is not None:
+        starts.append(problem.slack()(problem.pulled(torch.zeros_like(known))[None]))
+    P, _, value = problem.anneal(torch.cat(starts), t.choice, watch, "choice")
+    if heated:
+        value = torch.tensor([sum(one.agreement(run) for one in structures) / len(structures) for run in P])
+        value = value if problem.prior is None else value + (P * problem.prior).sum((-1, -2)) / problem.size
     return P[value.argmax()]
 
 
 def _starts(problem: Neighbourhoods, generator: torch.Generator, watch: Watch, t: Temperatures) -> Tensor:
-    """The best different alignments of groups, as soft permutations of items; and what is known beforehand, as one more."""
+    """The best different alignments of groups, as soft permutations of items."""
     M1, M2, size = coarse(problem.S1, problem.S2)
     few = Neighbourhoods(M1 @ problem.S1 @ M1.T, M2 @ problem.S2 @ M2.T, even=problem.even)
     P = few.slack()(rotations(few.S1, few.S2, RUNS, generator))
     P, _, value = few.anneal(P, t.groups, watch, "groups")
-    starts = size * (M1.T @ P[distinct(P, value, STARTS)] @ M2)
-    known = problem.pull if problem.pull is not None else problem.prior
-    if known is None:
-        return starts
-    seeded = problem.slack()(problem.pulled(torch.zeros_like(known))[None])
-    return torch.cat([starts, seeded])
+    return size * (M1.T @ P[distinct(P, value, STARTS)] @ M2)
