@@ -52,6 +52,7 @@ def test_shuffled_bins_of_three_chromosomes_come_apart_and_in_order(tmp_path) ->
         assert len(set(chromosome[mixed[group]])) == 1
         assert neighbours(mixed[group]) == 1.0
     assert result["order"] == [k for group in result["groups"] for k in group]
+    assert result["left_out"] == []
     assert (tmp_path / "out" / "before-after.png").stat().st_size > 10_000
     told = (tmp_path / "out" / "order.csv").read_text().splitlines()
     assert len(told) == 33
