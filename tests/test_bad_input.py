@@ -538,6 +538,8 @@ FILES = {  # command: name, content, words that the sentence must have
         ("a.csv", "1,2\n3\n", ["line 2"]),
         ("a.csv", "1e308,1e308\n-1e308,0\n1,1\n", ["a.csv", "too large"]),
         ("a.csv", "0,-1,2\n-1,0,3\n2,3,0\n", ["negative"]),
+        ("a.csv", "city,lat,lon\nParis,48,2\nRome,95,12\nOslo,59,10\n", ["a.csv", "lat of city Rome is 95", "x and y"]),
+        ("a.csv", "lon,lat\n1,2\n361,0\n3,4\n", ["lon of city 2 is 361"]),
         ("a.csv", b"\xff\xfe\x00\x9f", ["text file"]),
         ("a.tsp", TSP.format(4), ["promises 4"]),
         ("a.tsp", TSP.format("many"), ["DIMENSION"]),
