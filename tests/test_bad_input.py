@@ -542,6 +542,7 @@ FILES = {  # command: name, content, words that the sentence must have
         ("a.csv", "lon,lat\n1,2\n361,0\n3,4\n", ["lon of city 2 is 361"]),
         ("a.csv", b"\xff\xfe\x00\x9f", ["text file"]),
         ("a.tsp", TSP.format(4), ["promises 4"]),
+        ("a.tsp", TSP.format(3).replace("EUC_2D", "GEO").replace("1 0 0", "1 139.4 35.4"), ["beyond 90"]),
         ("a.tsp", TSP.format("many"), ["DIMENSION"]),
         ("a.tsp", TSP.format(-1), ["DIMENSION"]),
         ("a.tsp", TSP.format(10**9), ["DIMENSION"]),

@@ -235,3 +235,10 @@ def test_of_many_groups_the_largest_are_told(tmp_path) -> None:
     told = lines({"order": list(range(5050)), "status": "finished"}, found, Clock(), tmp_path)[0]
     assert told.startswith("5050 bins in 100 groups of 100, 99, 98, ")
     assert "71 and fewer, in" in told
+
+
+def test_words_are_no_contacts(tmp_path) -> None:
+    np.save(tmp_path / "words.npy", np.array([["a", "b", "c"]] * 3))
+    refused = CliRunner().invoke(build("hic"), ["hic", str(tmp_path / "words.npy")])
+    assert refused.exit_code == 2
+    assert "must hold numbers of contacts" in refused.output

@@ -316,6 +316,18 @@ def test_oblong_tiles_of_which_some_lie_on_their_side(asked: list[str], tmp_path
         assert of_tile[int(cells[0]) - 1] == int(cells[-1])
 
 
+@pytest.mark.parametrize("count", [2, 3])
+def test_two_and_three_tiles_without_a_grid_are_a_picture(count: int, tmp_path: Path) -> None:
+    (tmp_path / "tiles").mkdir()
+    for k, tile in enumerate(cut(texture(14, 14 * count), Grid(1, count))[0]):
+        Image.fromarray(tile).save(tmp_path / "tiles" / f"{k}.png")
+    result = CliRunner().invoke(
+        build("jigsaw"), ["jigsaw", str(tmp_path / "tiles"), "--json", "--out", str(tmp_path / "o")]
+    )
+    assert result.exit_code == 0, result.output
+    assert sorted(json.loads(result.stdout)["order"])[-count:] == list(range(count))
+
+
 def test_several_pictures_have_no_one_grid(tmp_path: Path) -> None:
     refused = CliRunner().invoke(build("jigsaw"), ["jigsaw", str(tmp_path), "--several", "--grid", "4x5"])
     assert refused.exit_code == 2

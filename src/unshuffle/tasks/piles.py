@@ -107,6 +107,9 @@ def reassemble_several(
     one is all in it, and if there is one alone this is `reassemble_pile`.
     """
     at_least_two_by_two(tiles)
+    if all_belong and len(tiles) < FEWEST:
+        options = {"turned": turned, "gap": gap, "runs": runs, "seed": seed, "time_limit": time_limit}
+        return [Reassembled(*reassemble_pile(tiles, None, **options, callback=callback))]
     turns = turns_of(tiles.shape[1:3]) if turned else (0,)
     pictures: list[Reassembled] = []
     with Watch(time_limit, callback) as watch, torch.no_grad():

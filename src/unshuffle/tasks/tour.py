@@ -74,6 +74,8 @@ def read_cities(path: Path, columns: Sequence[str] = (), drop: Sequence[str] = (
             raise BadInput(f"{path.name} is a TSPLIB file, which has no columns to choose or to drop.")
         name, cost, points, rule, drawn, labels = read_tsplib(_text(path), path)
         words, places = f"{_counted(len(labels))}, distances as TSPLIB has them", None
+        if rule is geo and points is not None and np.abs(points).max(0)[0] > 90:
+            raise BadInput(f"{path.name} has latitudes beyond 90 degrees; of each city the latitude comes first.")
         if cost is None and points is not None and rule is not None:
             cost, places = _measured(points, rule, on_sphere(radians(points)[:, ::-1]) if rule is geo else points)
         return Cities(name, cost, drawn, labels, whole=True, understood=words, places=places)
