@@ -108,6 +108,10 @@ NO_ORDER = {
     "numpy": np.arange(4),
     "a list": [0, 1, 2],
     "too large": torch.tensor([0, 1, 5]),
+    "below -1": torch.tensor([0, -2, 1]),
+    "twice the same": torch.tensor([0, 0, 1]),
+    "twice the same, beside nobody": torch.tensor([1, -1, 1]),
+    "twice the same in one of two": torch.tensor([[2, 0, 1], [2, 0, 2]]),
 }
 OTHERS = {
     "sinkhorn, NaN": lambda: us.sinkhorn(with_entry(NAN)),
@@ -131,6 +135,19 @@ OTHERS = {
     "gumbel_sinkhorn, samples": lambda: us.gumbel_sinkhorn(GOOD, samples=0),
     "gumbel_sinkhorn, noise": lambda: us.gumbel_sinkhorn(GOOD, noise=-1.0),
     "GumbelSinkhorn, schedule": lambda: us.GumbelSinkhorn(2.0),  # pyright: ignore
+    "GumbelSinkhorn, a controller for a schedule": lambda: us.GumbelSinkhorn(us.LocalTemperature()),
+    "GumbelSinkhorn, a shape for a schedule": lambda: us.GumbelSinkhorn(us.LinearInBeta()),  # pyright: ignore
+    "GumbelSinkhorn, a signal for a controller": lambda: us.GumbelSinkhorn(local=us.ExcessEntropy()),  # pyright: ignore
+    "GumbelSinkhorn, a schedule for a controller": lambda: us.GumbelSinkhorn(local=us.Constant(1.0)),  # pyright: ignore
+    "SoftSort, a signal for a schedule": lambda: us.SoftSort(us.ExcessEntropy()),  # pyright: ignore
+    "StraightThrough, a schedule": lambda: us.StraightThrough(us.Constant(1.0)),  # pyright: ignore
+    "MatchedScalar, a function": lambda: us.MatchedScalar(lambda Q, beta, allowed: beta),  # pyright: ignore
+    "LocalTemperature, a controller for a signal": lambda: us.LocalTemperature(us.LocalTemperature()),  # pyright: ignore
+    "LocalTemperature, a schedule for combine": lambda: us.LocalTemperature(combine=us.Constant(1.0)),  # pyright: ignore
+    "Anneal, a signal for a shape": lambda: us.Anneal(1.0, 2.0, 5, us.ExcessEntropy()),  # pyright: ignore
+    "EntropyTarget, a controller for each": lambda: us.EntropyTarget(each=us.LocalTemperature()),  # pyright: ignore
+    "EntropyTarget, a combination for a shape": lambda: us.EntropyTarget(shape=us.MeanBeta()),  # pyright: ignore
+    "SoftSort, beta below 0": lambda: us.SoftSort(lambda epoch: torch.tensor(-1.0))(GOOD[0]),  # pyright: ignore
     "GumbelSinkhorn, iterations": lambda: us.GumbelSinkhorn(iterations=0),
     "LocalTemperature, signal": lambda: us.LocalTemperature(0.7),  # pyright: ignore
     "LocalTemperature, boost": lambda: us.LocalTemperature(max_boost=NAN),
@@ -144,7 +161,11 @@ OTHERS = {
     "SoftSort, no keys": lambda: us.SoftSort()(torch.zeros(0)),
     "reorder, whole numbers": lambda: us.reorder(P, torch.arange(4)),  # pyright: ignore
     "reorder, too few": lambda: us.reorder(P, torch.rand(3, 2)),
-    "inverse, twice the same": lambda: us.inverse(torch.tensor([0, 0, 1])),
+    "reorder, an order": lambda: us.reorder(torch.tensor([2, 0, 1]), torch.rand(3, 2)),
+    "reorder, orders": lambda: us.reorder(torch.tensor([[2, 0, 1]]), torch.rand(3, 2)),
+    "Path.energy, twice the same": lambda: us.Path(4).energy(torch.tensor([0, 1, 2, 2]), COST),
+    "Graph.energy, twice the same": lambda: us.Graph(COST).energy(torch.tensor([0, 1, 2, 2]), COST),
+    "Cycle.energy, nobody": lambda: us.Cycle(4).energy(torch.tensor([0, 1, 2, -1]), COST),
     "kendall_tau, lengths": lambda: us.kendall_tau(torch.rand(3), torch.rand(4)),
     "kendall_tau, NaN": lambda: us.kendall_tau(torch.tensor([NAN, 1.0]), torch.rand(2)),
     "kendall_tau, a list": lambda: us.kendall_tau([1, 2], torch.rand(2)),  # pyright: ignore
@@ -417,6 +438,7 @@ def test_masks(function):
 def test_not_an_order(given):
     one_sentence(lambda: us.inverse(NO_ORDER[given]))
     one_sentence(lambda: us.to_matrix(NO_ORDER[given]))
+    one_sentence(lambda: us.reorder(NO_ORDER[given], P))
 
 
 @pytest.mark.parametrize("case", OTHERS)
@@ -516,8 +538,11 @@ FILES = {  # command: name, content, words that the sentence must have
         ("a.csv", "1,2\n3\n", ["line 2"]),
         ("a.csv", "1e308,1e308\n-1e308,0\n1,1\n", ["a.csv", "too large"]),
         ("a.csv", "0,-1,2\n-1,0,3\n2,3,0\n", ["negative"]),
+        ("a.csv", "city,lat,lon\nParis,48,2\nRome,95,12\nOslo,59,10\n", ["a.csv", "lat of city Rome is 95", "x and y"]),
+        ("a.csv", "lon,lat\n1,2\n361,0\n3,4\n", ["lon of city 2 is 361"]),
         ("a.csv", b"\xff\xfe\x00\x9f", ["text file"]),
         ("a.tsp", TSP.format(4), ["promises 4"]),
+        ("a.tsp", TSP.format(3).replace("EUC_2D", "GEO").replace("1 0 0", "1 139.4 35.4"), ["beyond 90"]),
         ("a.tsp", TSP.format("many"), ["DIMENSION"]),
         ("a.tsp", TSP.format(-1), ["DIMENSION"]),
         ("a.tsp", TSP.format(10**9), ["DIMENSION"]),

@@ -296,6 +296,14 @@ def test_a_controller_sees_the_settled_permutation_without_gradient():
         ({"beta": 0.0}, "beta"),
         ({"beta": float("nan")}, "beta"),
         ({"beta": torch.ones(3, 3)}, "broadcast"),
+        ({"beta": torch.tensor(0.0)}, "beta .* above 0"),
+        ({"beta": torch.tensor([[-2.0]], requires_grad=True)}, "beta .* above 0 .* -2"),
+        ({"beta": torch.tensor([[1.0], [-0.5]])}, "beta .* above 0 .* -0.5"),
+        ({"beta": torch.tensor([[1.0, 1.0], [1.0, float("nan")]])}, "^beta must be finite, but row 1, column 1 is NaN"),
+        ({"local": us.ExcessEntropy(0.6)}, r"write us.LocalTemperature\(us.ExcessEntropy\(threshold=0.6"),
+        ({"local": us.DegreeViolation()}, r"write us.LocalTemperature\(us.DegreeViolation\("),
+        ({"local": lambda Q: (Q, Q)}, r"write us.LocalTemperature\(<function"),
+        ({"local": us.Constant(1.0)}, "local must be a function of"),
         ({"samples": 0}, "samples"),
         ({"noise": -1.0}, "noise"),
         ({"iterations": 0}, "iterations"),
@@ -305,3 +313,11 @@ def test_a_controller_sees_the_settled_permutation_without_gradient():
 def test_bad_settings_in_one_sentence(arguments, words):
     with pytest.raises(us.BadInput, match=words):
         us.gumbel_sinkhorn(torch.zeros(2, 2), **arguments)
+
+
+def test_an_error_of_a_controller_is_its_own():
+    def local(Q, beta, allowed):
+        raise TypeError("of my own")
+
+    with pytest.raises(TypeError, match="of my own"):
+        us.gumbel_sinkhorn(torch.zeros(2, 2), local=local)

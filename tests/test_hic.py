@@ -52,6 +52,7 @@ def test_shuffled_bins_of_three_chromosomes_come_apart_and_in_order(tmp_path) ->
         assert len(set(chromosome[mixed[group]])) == 1
         assert neighbours(mixed[group]) == 1.0
     assert result["order"] == [k for group in result["groups"] for k in group]
+    assert result["left_out"] == []
     assert (tmp_path / "out" / "before-after.png").stat().st_size > 10_000
     told = (tmp_path / "out" / "order.csv").read_text().splitlines()
     assert len(told) == 33
@@ -234,3 +235,10 @@ def test_of_many_groups_the_largest_are_told(tmp_path) -> None:
     told = lines({"order": list(range(5050)), "status": "finished"}, found, Clock(), tmp_path)[0]
     assert told.startswith("5050 bins in 100 groups of 100, 99, 98, ")
     assert "71 and fewer, in" in told
+
+
+def test_words_are_no_contacts(tmp_path) -> None:
+    np.save(tmp_path / "words.npy", np.array([["a", "b", "c"]] * 3))
+    refused = CliRunner().invoke(build("hic"), ["hic", str(tmp_path / "words.npy")])
+    assert refused.exit_code == 2
+    assert "must hold numbers of contacts" in refused.output

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import unshuffle as us
 from unshuffle.cli.common import build
 from unshuffle.errors import BadInput
-from unshuffle.readers.genotypes import Genotypes, read_genotypes
+from unshuffle.readers.genotypes import Genotypes, on_its_side, read_genotypes
 from unshuffle.solve.linkage import (
     BACKCROSS,
     INTERCROSS,
@@ -189,3 +189,28 @@ def test_genotypes_that_are_refused(tmp_path, text: str, words: str) -> None:
     path.write_text(text)
     with pytest.raises(BadInput, match=words):
         read_genotypes(path)
+
+
+@pytest.mark.parametrize(
+    ("count", "individuals", "r"), [(20, 100, 0.05), (12, 300, 0.25), (60, 40, 0.03), (30, 60, 0.1), (150, 150, 0.02)]
+)
+def test_markers_in_rows_are_noticed(count, individuals, r, tmp_path) -> None:
+    for seed in range(3):
+        values = cross(count, individuals, r, seed, error=0.01, missing=0.05)
+        names = [str(k) for k in range(count)], [str(k) for k in range(individuals)]
+        assert not on_its_side(Genotypes(values, *names, ("A", "H", "B")))
+        assert on_its_side(Genotypes(values.T, *names[::-1], ("A", "H", "B")))
+
+
+def test_a_file_with_markers_in_rows_gets_a_hint(tmp_path) -> None:
+    values = cross(12, 40, 0.05, 1)
+    rows = [",".join(["marker", *(f"i{k}" for k in range(40))])]
+    rows += [",".join([f"m{k}", *("AHB"[v] for v in column)]) for k, column in enumerate(values.T)]
+    (tmp_path / "geno.csv").write_text("\n".join(rows) + "\n")
+    words = ["markers", str(tmp_path / "geno.csv"), "--out", str(tmp_path / "o")]
+    done = CliRunner().invoke(build("markers"), words)
+    assert done.exit_code == 0, done.output
+    assert "add --transposed" in done.output
+    right = CliRunner().invoke(build("markers"), [*words, "--transposed", "--json"])
+    assert "doubt" not in json.loads(right.stdout)
+    assert len(json.loads(right.stdout)["groups"]) == 1

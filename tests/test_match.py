@@ -466,7 +466,7 @@ def test_the_command_writes_pairs_left_out_a_picture_and_json(tables, tmp_path):
     assert len(alone) == 28
     assert np.mean([partners.get(k) in some for k, some in enumerate(alone)]) > 0.85  # None: no partner at all
     out = (tmp_path / "o" / "left-out.csv").read_text().splitlines()
-    assert len(out) == 1 + 2 * 28 - 2 * len(result["pairs"])
+    assert len(out) == 1 + 2 * 28 - 2 * len(result["pairs"]) == 1 + sum(map(len, result["left_out"].values()))
     told = run(a, b, "--out", tmp_path / "o").stdout
     assert "A: 28 rows, 2 columns of numbers" in told
     assert "pairs by distances" in told

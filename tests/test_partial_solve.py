@@ -282,3 +282,44 @@ def test_a_path_that_sees_further_weighs_its_lags_where_items_are_left_out_too()
     pairs = zip(layout.relations(), layout.weights, strict=True)
     energies = sum(w * cost[whole[:, p[:, 0]], whole[:, p[:, 1]]].sum(1) for p, w in pairs)
     assert us.solve(layout, cost=cost, reject=False).energy == pytest.approx(float(energies.min()))
+
+
+@pytest.mark.parametrize("n", [2, 5, 9])
+def test_where_nobody_is_left_out_a_path_is_as_sure_as_without_prices(n):
+    """It was less sure because it may be read backwards, which is the same path."""
+    x = torch.rand(n, 2, generator=torch.Generator().manual_seed(n)).double()
+    cost = torch.cdist(x, x)
+    whole, priced = us.solve(us.Path(n), cost=cost), us.solve(us.Path(n), cost=cost, reject=100.0)
+    assert priced.order.tolist() in (whole.order.tolist(), whole.order.flip(0).tolist())
+    torch.testing.assert_close(priced.confidence, whole.confidence)
+
+
+def test_prices_make_a_path_less_sure_the_nearer_they_are():
+    cost = (torch.arange(6.0)[:, None] - torch.arange(6.0)).abs()
+    sure = [us.solve(us.Path(6), cost=cost, reject=price).confidence for price in (1.1, 1.5, 10.0)]
+    assert (sure[0] < sure[1]).all()
+    assert (sure[1] <= sure[2]).all()
+    far = torch.tensor([0.0, 1.0, 2.0, 3.0, 30.0])
+    left = us.solve(us.Path(4), cost=(far[:, None] - far).abs(), reject=False)
+    assert left.left_out.tolist() == [4]
+    assert left.confidence.min() > 0.9
+
+
+@pytest.mark.parametrize("kind", LAYOUTS)
+@pytest.mark.parametrize(("m", "n"), [(5, 3), (3, 4), (4, 4)])
+@pytest.mark.parametrize("reject", [False, (0.7, 0.1)])
+def test_partial_orders_have_alternatives(kind, m, n, reject):
+    layout = LAYOUTS[kind](n)
+    cost = torch.rand(m, m, dtype=torch.float64, generator=torch.Generator().manual_seed(m * n))
+    cost = cost + cost.T
+    item, position = (0.0, 0.0) if reject is False else reject
+    found = us.solve(layout, cost=cost, reject=reject)
+    others = found.alternatives(3)
+    assert others, "there are always two that can be exchanged"
+    assert [other.energy for other in others] == sorted(other.energy for other in others)
+    orders = {tuple(other.order.tolist()) for other in others}
+    assert len(orders) == len(others)
+    assert not orders & {tuple(found.order.tolist()), *([tuple(found.order.flip(0).tolist())] * (kind == "path"))}
+    for other in others:
+        assert other.energy >= found.energy - 1e-9
+        assert other.energy == pytest.approx(energy(layout, other.order.tolist(), cost, item, position), abs=1e-9)

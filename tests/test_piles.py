@@ -265,6 +265,67 @@ def test_several_pictures_in_one_pile(said: bool, tmp_path: Path) -> None:
         assert first["energy"] <= second["energy"]
         assert sorted(first["order"]) == sorted(second["order"]) == sorted(picture["order"])
         assert picture["order"] != first["order"] != second["order"]
+        sets = picture["sets"]
+        assert sets["items"] == sorted(picture["order"])
+        assert len(sets["places"]) == len(sets["partners"]) == len(sets["items"])
+        for tile, places, partners in zip(sets["items"], sets["places"], sets["partners"], strict=True):
+            assert picture["order"].index(tile) in places
+            assert set(partners) <= set(picture["order"]) - {tile}
+            assert len(places) < 5, "not wherever there is room"
+
+
+@pytest.mark.parametrize("asked", [["--grid", "6x5", "--polish"], ["--alternatives", "1"], ["--several"]])
+def test_oblong_tiles_of_which_some_lie_on_their_side(asked: list[str], tmp_path: Path) -> None:
+    """The turns are those of the tiles as they came; with a grid, whichever shape most of them have."""
+    photo = Image.open(DATA / "coffee.jpg").convert("RGB").resize((6 * 40, 5 * 28))
+    tiles, rng = cut(np.asarray(photo), Grid(5, 6))[0], np.random.default_rng(1)
+    (tmp_path / "tiles").mkdir()
+    came = [np.rot90(tile, turn) for tile, turn in zip(rng.permutation(tiles), rng.integers(4, size=30), strict=True)]
+    assert sum(tile.shape[0] == 40 for tile in came) > 15, "most lie on their side"
+    for k, tile in enumerate(came):
+        Image.fromarray(np.ascontiguousarray(tile)).save(tmp_path / "tiles" / f"{k}.png")
+    refused = CliRunner().invoke(build("jigsaw"), ["jigsaw", str(tmp_path / "tiles")])
+    assert refused.exit_code == 2
+    assert "--turned" in refused.output
+    arguments = ["jigsaw", str(tmp_path / "tiles"), "--turned", "--json", "--out", str(tmp_path / "o"), *asked]
+    result = CliRunner().invoke(build("jigsaw"), arguments)
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    if "--several" in asked:
+        told, file = told["pictures"][0], "picture-1.png"
+    else:
+        file = "reassembled.png"
+    assert told["grid"] == ("6x5" if "--grid" in asked else "5x6")
+    drawn = np.asarray(Image.open(tmp_path / "o" / file))
+    assert any(np.array_equal(np.rot90(drawn, turn), np.asarray(photo)) for turn in range(4))
+
+    def put_together(order: list[int], turns: list[int]) -> np.ndarray:
+        stand = [np.rot90(came[tile], turn) for tile, turn in zip(order, turns, strict=True)]
+        across = int(told["grid"].split("x")[0])
+        return np.concatenate([np.concatenate(stand[k : k + across], 1) for k in range(0, 30, across)], 0)
+
+    assert np.array_equal(put_together(told["order"], told["turns"]), drawn)
+    for other in told.get("alternatives", ()):
+        assert put_together(other["order"], other["turns"]).shape == drawn.shape
+    if "polished" in told:
+        assert np.array_equal(put_together(told["polished"]["order"], told["polished"]["turns"]), drawn)
+    lines = (tmp_path / "o" / "order.csv").read_text().splitlines()[1:]
+    of_tile = dict(zip(told["order"], told["turns"], strict=True))
+    for line in lines:
+        cells = line.split(",")[-4:]
+        assert of_tile[int(cells[0]) - 1] == int(cells[-1])
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_two_and_three_tiles_without_a_grid_are_a_picture(count: int, tmp_path: Path) -> None:
+    (tmp_path / "tiles").mkdir()
+    for k, tile in enumerate(cut(texture(14, 14 * count), Grid(1, count))[0]):
+        Image.fromarray(tile).save(tmp_path / "tiles" / f"{k}.png")
+    result = CliRunner().invoke(
+        build("jigsaw"), ["jigsaw", str(tmp_path / "tiles"), "--json", "--out", str(tmp_path / "o")]
+    )
+    assert result.exit_code == 0, result.output
+    assert sorted(json.loads(result.stdout)["order"])[-count:] == list(range(count))
 
 
 def test_several_pictures_have_no_one_grid(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from unshuffle.tasks.strips import (
 )
 from unshuffle.tasks.strips.chances import join_chances
 from unshuffle.tasks.strips.rows import rows_arranged
-from unshuffle.tasks.strips.shreds import shred_costs
+from unshuffle.tasks.strips.shreds import paste_shreds, shred_costs
 from unshuffle.tasks.strips.spaces import _evidence, _spaces
 
 COUNT = 9
@@ -388,6 +388,16 @@ def test_cross_cut_shreds_are_a_grid() -> None:
     assert float(us.metrics.neighbour_accuracy(found.order, truth, grid)) >= 0.85
 
 
+@pytest.mark.parametrize(("seed", "lost"), [(79708, 0), (99454, 0), (7, 1)])
+def test_the_grid_of_shreds_is_that_of_a_sheet(seed: int, lost: int) -> None:
+    """A crystal of the first two is 10 x 2 and 5 x 3, and was made 10 x 3 and 9 x 3; of the third a shred is missing."""
+    cut = [t for band in np.array_split(printed(seed), 5, axis=0) for t in np.array_split(band, 5, axis=1)]
+    mixed = np.random.default_rng(seed).permutation(25)[lost:]
+    found, grid = reassemble_shreds(find_paper(named([Image.fromarray(cut[k]) for k in mixed])), None)
+    assert grid == Grid(5, 5)
+    assert int((found.order < 0).sum()) == lost
+
+
 def test_shreds_of_a_page_without_a_grain_are_all_paper() -> None:
     """On their side, lines of print between rows of exactly one grey look like strips on a ground."""
     sheet = np.full((160, 240), 244, np.uint8)
@@ -475,6 +485,18 @@ def test_a_missing_strip_leaves_a_gap(tmp_path) -> None:
     order = mixed[result["order"]].tolist()
     assert sum(b == a + 1 for a, b in pairwise(order) if (a, b) != (3, 4)) >= 6
     assert [order[place] for place in result["gaps"]] == [3] or order[0] == 4
+    drawn = np.asarray(Image.open(tmp_path / "o" / "page.png"))
+    grey = (drawn == 127).all(-1).mean(0) > 0.9
+    assert np.flatnonzero(np.diff(grey.astype(int)) == 1).size == len(result["gaps"]), "white on white shows nothing"
+    assert 0.02 < grey.mean() < 0.2
+
+
+def test_a_missing_shred_leaves_a_hole() -> None:
+    sheet = printed(7, height=200, width=240)
+    cut = [Image.fromarray(t) for band in np.array_split(sheet, 2, axis=0) for t in np.array_split(band, 4, axis=1)]
+    drawn = np.asarray(paste_shreds(find_paper(named(cut)), [0, 1, -1, 3, 4, 5, 6, 7], Grid(2, 4)))
+    assert (drawn[:100, 120:180] == 127).all()
+    assert (drawn[100:] == np.array(sheet)[100:, :, None]).mean() > 0.95
 
 
 def test_command_line_of_shreds(tmp_path) -> None:

@@ -77,6 +77,9 @@ def test_degrees_are_not_a_plane(tmp_path) -> None:
         assert "great circles" in cities.understood
         assert cities.points is not None
         assert cities.points[1].tolist() == [90, 0]
+    chosen = read_cities(file_of(tmp_path, "lon,lat,age\n0,0,7\n90,0,8\n0,90,9\n"), ("lat", "lon"))
+    assert "great circles" in chosen.understood, "whichever is named first"
+    assert chosen.cost.tolist() == cities.cost.tolist()
 
 
 def test_columns_can_be_chosen_and_dropped(tmp_path) -> None:

@@ -151,6 +151,14 @@ def test_shapes_without_memory():
         assert us.gumbel_sinkhorn(torch.empty(2, 4, 4), samples=3, local=LOCAL).shape == (3, 2, 4, 4)
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning", "ignore::torch.jit.TracerWarning")
+@pytest.mark.parametrize("name", ["GumbelSinkhorn", "Sinkhorn", "sinkhorn", "gumbel_sinkhorn", "assign"])
+def test_a_tracer_that_would_take_results_for_constants_is_told_so(name):
+    call = getattr(us, name)(us.Constant(1.0)) if name[0].isupper() else getattr(us, name)
+    with pytest.raises(us.BadInput, match=r"torch\.export or torch\.compile"):
+        torch.jit.trace(lambda scores: call(scores), torch.randn(2, 4, 4))
+
+
 def test_vmap_is_one_more_dimension_of_the_batch(engine):
     scores = torch.randn(3, 2, 5, 5, dtype=torch.float64)
     beta = 0.5 + torch.rand(3, 5, 5, dtype=torch.float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from operator import index
 from typing import Any
@@ -43,10 +44,33 @@ def number(
     return real
 
 
-def function(name: str, value: Any, example: str) -> None:
-    """Nothing, if the value can be called and is no class, of which somebody forgot to make one; otherwise one sentence."""
+def function(name: str, value: Any, example: str, takes: str = "") -> None:
+    """Nothing, if the value can be called and is no class, of which somebody forgot to make one; otherwise one sentence.
+
+    With ``takes``, names of arguments ("start, end, t"), also only if it can be called with so many.
+    """
     if not callable(value) or isinstance(value, type):
         raise BadInput(f"{name} must be a function such as {example}, not {shown(value)}.")
+    if takes and not called_with(value, takes):
+        raise BadInput(f"{name} must be a function of ({takes}) such as {example}, not {shown(value)}.")
+
+
+def called_with(value: Any, takes: str) -> bool:
+    """Whether it can be called with these arguments by their places; if it is of this package, they are called so as well.
+
+    Schedules, signals and controllers are all functions, and one in place of another would be found out in the middle of a training.
+    """
+    try:
+        found = inspect.signature(getattr(value, "forward", value))  # a torch module says how it is called by `forward`
+    except (TypeError, ValueError):  # written in C: it does not say
+        return True
+    asked = takes.split(", ")
+    try:
+        found.bind(*asked)
+    except TypeError:
+        return False
+    module = getattr(value, "__module__", None) or ""
+    return not module.startswith("unshuffle.") or list(found.parameters)[: len(asked)] == asked
 
 
 def dense(name: str, value: Any) -> None:

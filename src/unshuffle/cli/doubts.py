@@ -41,6 +41,14 @@ def as_lists(sets: Sets, numbers: Tensor | None = None) -> dict[str, Any]:
     return {"level": sets.level} | own | {k: [s.tolist() for s in some] for k, some in lists.items() if some}
 
 
+def of_these(told: dict[str, Any], items: list[int]) -> dict[str, Any]:
+    """The sets of some of the items alone, as ``sets_in`` gave them of all."""
+    if "sets" not in told:
+        return told
+    own = {name: [some[k] for k in items] for name, some in told["sets"].items() if name != "level"}
+    return {"sets": {"level": told["sets"]["level"], "items": items, **own}}
+
+
 def spans(result: dict[str, Any], order: list[int], first: int = 0) -> list[tuple[int, int]]:
     """For a picture: of the items in order the first and the last of their likely places, counted from ``first`` on; none without sets."""
     places = result.get("sets", {}).get("places")
@@ -52,13 +60,18 @@ def alternatives_in(others: list[Polished], wanted: int, name: str = "energy") -
     return {"alternatives": [{"order": o.order.tolist(), name: o.energy} for o in others]} if wanted else {}
 
 
-def others_of(found: Solution, wanted: int, numbers: Tensor | None = None, turn: int = 1) -> dict[str, Any]:
-    """The same of a solution, its items by these numbers; where they have states, with the quarter turns of each, ``turn`` a state."""
+def others_of(
+    found: Solution, wanted: int, numbers: Tensor | None = None, turn: int = 1, told: Solution | None = None
+) -> dict[str, Any]:
+    """The same of a solution, its items by these numbers; where they have states, with the quarter turns of each, ``turn`` a state.
+
+    ``told``: the same solution with other states, those that are told.
+    """
     others = found.alternatives(wanted)
     numbered = others if numbers is None else [o._replace(order=numbers[o.order]) for o in others]
     result = alternatives_in(numbered, wanted)
     for one, other in zip(result.get("alternatives", ()), others, strict=True):
-        if (states := found.states_in(other.order)) is not None:
+        if (states := (told or found).states_in(other.order)) is not None:
             one["turns"] = (turn * states).tolist()
     return result
 

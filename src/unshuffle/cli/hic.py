@@ -112,7 +112,7 @@ def summary(path: Path, found: Scaffolds, seed: int) -> dict[str, Any]:
         ],
         "joins": [[round(float(c), 4) for c in joins] for joins in found.joins],
         "confidence": [round(float(c), 4) for c in found.confidence],
-        "left out": found.left_out.tolist(),
+        "left_out": found.left_out.tolist(),
         "status": found.status,
     }
 

@@ -55,7 +55,7 @@ def jigsaw(
         bool,
         typer.Option(
             "--turned",
-            help="The tiles may be turned by quarter turns (upside down if they are not square); with --shuffle they are.",
+            help="The tiles may be turned by quarter turns; with --shuffle they are (upside down if they are not square).",
         ),
     ] = False,
     foreign: Annotated[
@@ -139,8 +139,15 @@ def jigsaw(
         if several or (box.grid is None and not (foreign or polish)):
             pictures = reassemble_several(pixels, turned=turned, all_belong=not several, **options)
         elif box.grid is None or turned or foreign or len(pixels) != box.grid.n:
-            one = reassemble_pile(pixels, box.grid, turned=turned, foreign=foreign, polish=polish, **options)
-            pictures = [Reassembled(*one)]
+            options |= {"turned": turned, "foreign": foreign, "polish": polish}
+            pictures = [Reassembled(*reassemble_pile(pixels, box.grid, **options))]
+            if box.lain is not None and box.grid is not None and box.grid.width != box.grid.height:
+                # the picture may consist of tiles of the other shape, as the grid says how many are beside each other
+                sides = box.on_their_sides()
+                options["time_limit"] = None if left is None else max(left - pictures[0].solution.seconds, 0.0)
+                other = Reassembled(*reassemble_pile(as_float(sides.tiles), box.grid, **options))
+                if other.solution.best_energy < pictures[0].solution.best_energy:
+                    box, pictures = sides, [other]
         else:
             allowed = known_places(box, box.grid, anchors, usual.seed)
             solution = reassemble(pixels, box.grid, allowed=allowed, polish=polish, **options)
@@ -169,7 +176,7 @@ def write_one(
     if alone := left_out(box, solution):
         files["left-out.png"] = png(side_by_side(box.tiles[alone], grid.width))
     result = summary(photo, box, grid, solution, usual.seed) | settings | sets_in(solution, clock=clock)
-    result |= others_of(solution, others) | clock.times()
+    result |= others_of(solution, others, told=box.as_they_came(solution)) | clock.times()
     write_results(usual.out, files | {"order.csv": table_text(places(box, grid, solution))}, result)
     return result
 
@@ -191,6 +198,22 @@ class Box:
     truth: Tensor | None
     turns: Tensor | None = None
     """The quarter turns that each tile needs, where they are known."""
+    lain: Tensor | None = None
+    """The quarter turns by which each of them was turned on the way here, where some lay on their side."""
+
+    def on_their_sides(self) -> Box:
+        """All tiles a quarter turn further, and the grid as it is."""
+        import numpy as np
+
+        turned = np.ascontiguousarray(np.rot90(self.tiles, axes=(1, 2)))
+        return replace(self, tiles=turned, lain=None if self.lain is None else self.lain + 1)
+
+    def as_they_came(self, solution: Solution) -> Solution:
+        """The solution with the turns of the tiles as they came."""
+        if self.lain is None or solution.state is None:
+            return solution
+        order = solution.order
+        return replace(solution, state=(solution.state + self.lain[order]).remainder(4).masked_fill(order < 0, -1))
 
 
 def parse_grid(text: str) -> Grid:
@@ -223,7 +246,7 @@ def tiles_of(
     import torch
 
     from ..operators.permutation import inverse
-    from ..readers.pictures import read_picture, read_tiles
+    from ..readers.pictures import read_picture, read_tiles, read_turned_tiles
     from ..tasks.jigsaw import cut
 
     auto = given.strip().lower() == "auto"
@@ -233,18 +256,23 @@ def tiles_of(
     if not photo.exists():
         raise BadInput(f"There is no file or folder {photo}.")
     if photo.is_dir():
-        tiles, names = read_tiles(photo)
+        lain = None
+        if turned and not shuffle:
+            tiles, names, quarters = read_turned_tiles(photo)
+            lain = torch.from_numpy(quarters) if quarters.any() else None
+        else:
+            tiles, names = read_tiles(photo)
         grid = parse_grid("1x1") if grid is None and len(tiles) == 1 else grid
         changed = ""
         if shuffle and (grid is None or len(tiles) != grid.n):
             raise BadInput(f"--shuffle takes a photo, or a folder with as many tiles as --grid says, not {len(tiles)}.")
     else:
-        pixels = read_picture(photo)
+        pixels, lain = read_picture(photo), None
         grid = grid or (parse_grid(IF_SHUFFLED_HERE) if shuffle else grid_of_picture(photo, pixels))
         tiles, changed = cut(pixels, grid, pad)
         names = [f"row {k // grid.width + 1}, column {k % grid.width + 1}" for k in range(grid.n)]
     if not shuffle or grid is None:
-        return Box(tiles, grid, names, changed, None)
+        return Box(tiles, grid, names, changed, None, lain=lain)
     if gap:
         tiles = worn_off(tiles, gap)
     mixed = torch.randperm(grid.n, generator=torch.Generator().manual_seed(seed))
@@ -321,18 +349,19 @@ def side_by_side(tiles: np.ndarray, most: int) -> np.ndarray:
 
 
 def summary(photo: Path, box: Box, grid: Grid, solution: Solution, seed: int) -> dict[str, Any]:
+    came = box.as_they_came(solution)
     result: dict[str, Any] = {
         "input": str(photo),
         "grid": f"{grid.width}x{grid.height}",
         "changed": box.changed,
         "seed": seed,
         "order": solution.order.tolist(),
-        **({} if solution.state is None else {"turns": solution.state.tolist()}),
+        **({} if came.state is None else {"turns": came.state.tolist()}),
         "confidence": [round(float(c), 4) for c in solution.confidence],
         "left_out": left_out(box, solution),
         "unchanged": solution.best_order.tolist() == list(range(len(box.tiles)))
         and len(box.tiles) > 1
-        and (solution.state is None or not solution.state.any()),
+        and (came.state is None or not came.state.any()),
         "energy": None if math.isnan(solution.energy) else solution.energy,
         "agreement": solution.agreement,
         "status": solution.status,
@@ -341,8 +370,8 @@ def summary(photo: Path, box: Box, grid: Grid, solution: Solution, seed: int) ->
         result["accuracy"] = accuracy(replace(solution, polished=None), box, grid)
     if solution.polished is not None:
         result["polished"] = {"order": solution.best_order.tolist(), "energy": solution.best_energy}
-        if solution.best_state is not None:
-            result["polished"]["turns"] = solution.best_state.tolist()
+        if came.best_state is not None:
+            result["polished"]["turns"] = came.best_state.tolist()
         if box.truth is not None:
             result["polished"]["accuracy"] = accuracy(solution, box, grid)
     return result
@@ -373,7 +402,7 @@ def accuracy(solution: Solution, box: Box, grid: Grid) -> dict[str, float]:
 def places(box: Box, grid: Grid, solution: Solution) -> Iterator[tuple[object, ...]]:
     """One line per position of the picture: which tile stands there, counted from 1 as it came, and how sure that is;
     then one per tile that is left out."""
-    turns = solution.best_state
+    turns = box.as_they_came(solution).best_state
     yield "row", "column", "number in the input", "name", "confidence", *(() if turns is None else ("turns",))
     stands = [(place, tile) for place, tile in enumerate(solution.best_order.tolist())]
     for place, tile in stands + [(None, tile) for tile in left_out(box, solution)]:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from ..tasks.markers import LinkageMap
 
 DOUBTFUL = 0.9
+ON_ITS_SIDE = (
+    "The rows are linked to each other rather than the columns: if rows are markers, add --transposed.",
+    "With --transposed individuals are linked to each other rather than markers: leave it out if columns are markers.",
+)
 
 
 def markers(
@@ -42,7 +46,7 @@ def markers(
 
     Example: unshuffle markers cross_geno.csv
     """
-    from ..readers.genotypes import read_genotypes
+    from ..readers.genotypes import on_its_side, read_genotypes
     from ..tasks.markers import linkage_map
 
     clock = Clock(usual.time_limit)
@@ -50,11 +54,12 @@ def markers(
         show.stage("reading the genotypes")
         read = read_genotypes(file, transposed)
         announce(f"{understood(read)}.", usual.silent)
+        doubt = on_its_side(read)
         left = clock.before(DRAWING + 1e-3 * len(read.markers))
         found = linkage_map(read, lod=lod, seed=usual.seed, time_limit=left, callback=show)
         with to_the_end():
             show.stage("drawing")
-            result = summary(file, read, found, usual.seed)
+            result = summary(file, read, found, usual.seed) | ({"doubt": ON_ITS_SIDE[transposed]} if doubt else {})
             if wanted(found.status, len(read.markers), clock):
                 result |= unless_pressed(lambda: {"sets": [as_lists(group.sets(LEVEL)) for group in found.groups]})
             if others:
@@ -120,6 +125,8 @@ def lines(result: dict[str, Any], clock: Clock, out: Path) -> list[str]:
         told.append(
             f"{single} marker{'s are' if single > 1 else ' is'} linked to nothing; a lower --lod holds more together."
         )
+    if "doubt" in result:
+        told.append(result["doubt"])
     if result["status"] != "finished":
         told.append(f"Stopped early ({result['status']}): this is the best so far.")
     if "alternatives" in result:

@@ -150,7 +150,7 @@ def _listed(found: Match, first: Table, second: Table) -> list[tuple[object, ...
 
 
 def _left_out(result: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(who, name) for who in "AB" for name in result["left out"][who]]
+    return [(who, name) for who in "AB" for name in result["left_out"][who]]
 
 
 def summary(paths: tuple[Path, Path], tables: tuple[Table, Table], found: Match, seed: int) -> dict[str, Any]:
@@ -162,14 +162,14 @@ def summary(paths: tuple[Path, Path], tables: tuple[Table, Table], found: Match,
         "pairs": found.pairs.tolist(),
         "names": [[tables[0].rows[i], tables[1].rows[k]] for i, k in found.pairs.tolist()],
         "confidence": [round(c, 4) for c in found.confidence.tolist()],
-        "left out": {who: [table.rows[k] for k in items.tolist()] for who, table, items in out},
+        "left_out": {who: [table.rows[k] for k in items.tolist()] for who, table, items in out},
         "energy": found.energy if len(found.pairs) > 1 else None,
         "status": found.status,
     }
 
 
 def lines(result: dict[str, Any], took: str, out: Path) -> list[str]:
-    sets = [len(result["left out"][who]) for who in "AB"]
+    sets = [len(result["left_out"][who]) for who in "AB"]
     told = [
         f"{len(result['pairs'])} pair{'s' * (len(result['pairs']) != 1)} by {result['structure']}, in {took}; left out: {sets[0]} of A, {sets[1]} of B."
     ]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .common import Clock, counted, png_of, table_text
-from .doubts import others_of, sets_in
+from .doubts import of_these, others_of, sets_in
 from .options import Usual
 from .results import write_results
 
@@ -33,45 +33,46 @@ def write_several(
         for k, one in enumerate(found, 1)
     }
     files["pictures.png"] = png_of(overview(box.tiles, found))
-    result: dict[str, Any] = summary(folder, len(box.tiles), found, usual.seed, others) | {"gap": gap, **clock.times()}
+    result: dict[str, Any] = summary(folder, box, found, usual.seed, others) | {"gap": gap, **clock.times()}
     if alone := result["left_out"]:
         files["left-out.png"] = png(side_by_side(box.tiles[alone], squarest(len(alone))[1]))
-    files["order.csv"] = table_text(places(found, box.names, alone))
+    files["order.csv"] = table_text(places(found, box, alone))
     write_results(usual.out, files, result)
     return result
 
 
-def summary(folder: Path, count: int, found: list[Reassembled], seed: int, others: int) -> dict[str, Any]:
+def summary(folder: Path, box: Box, found: list[Reassembled], seed: int, others: int) -> dict[str, Any]:
+    came = [box.as_they_came(one.solution) for one in found]
     used = {tile for one in found for tile in one.solution.order.tolist()}
     pictures = [
         {
             "grid": f"{one.grid.width}x{one.grid.height}",
             "order": one.solution.order.tolist(),
-            **({} if one.solution.state is None else {"turns": one.solution.state.tolist()}),
+            **({} if told.state is None else {"turns": told.state.tolist()}),
             "confidence": [round(float(one.solution.confidence[t]), 4) if t >= 0 else None for t in one.solution.order],
-            **sets_in(one.solution),
-            **others_of(one.solution, others),
+            **of_these(sets_in(one.solution), sorted(set(one.solution.order.tolist()) - {-1})),
+            **others_of(one.solution, others, told=told),
         }
-        for one in found
+        for one, told in zip(found, came, strict=True)
     ]
     ended = [one.solution.status for one in found if one.solution.status != "finished"]
-    left = sorted(set(range(count)) - used)
+    left = sorted(set(range(len(box.tiles))) - used)
     status = (ended or ["finished"])[0]
     return {"input": str(folder), "seed": seed, "pictures": pictures, "left_out": left, "status": status}
 
 
-def places(found: list[Reassembled], names: list[str], alone: list[int]) -> Iterator[tuple[object, ...]]:
+def places(found: list[Reassembled], box: Box, alone: list[int]) -> Iterator[tuple[object, ...]]:
     """One line per tile that stands somewhere, counted from 1 as it came, and how sure that is; then one per tile that is in no picture."""
     yield "picture", "row", "column", "number in the input", "name", "confidence", "turns"
     for k, one in enumerate(found, 1):
-        turns = one.solution.state
+        turns = box.as_they_came(one.solution).state
         for place, tile in enumerate(one.solution.order.tolist()):
             if tile >= 0:
                 row, column = divmod(place, one.grid.width)
                 sure = f"{float(one.solution.confidence[tile]):.4f}"
                 turn = 0 if turns is None else int(turns[place])
-                yield k, row + 1, column + 1, tile + 1, names[tile], sure, turn
-    yield from (("", "", "", tile + 1, names[tile], "", "") for tile in alone)
+                yield k, row + 1, column + 1, tile + 1, box.names[tile], sure, turn
+    yield from (("", "", "", tile + 1, box.names[tile], "", "") for tile in alone)
 
 
 GUESSED = "Which way up the whole picture is was guessed: as most tiles came, or light, blue and plain above."

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from ..errors import BadInput
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 PLAIN = (Tensor, torch.nn.Parameter)
 
@@ -38,9 +40,14 @@ def forwards() -> bool:
 
 
 def symbolic(*tensors: object) -> bool:
-    """Whether we are in a graph that is being made, or any of them is wrapped, fake, or without memory."""
+    """Whether we are in a graph that is being made, or any of them is wrapped, fake, or without memory.
+
+    ``torch.jit.trace`` writes down what torch does and nothing of a kernel, whose result would be a constant of the traced model.
+    """
     if torch.compiler.is_compiling():
         return True
+    if torch.jit.is_tracing():
+        raise BadInput("torch.jit.trace cannot follow the kernels of unshuffle: use torch.export or torch.compile.")
     return any(isinstance(t, Tensor) and (type(t) not in PLAIN or t.is_meta or _wrapped(t)) for t in tensors)
 
 

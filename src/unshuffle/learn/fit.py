@@ -97,7 +97,7 @@ def fit(
     if not isinstance(network, nn.Module) or not any(True for _ in network.parameters()):
         raise BadInput(f"The network must be a torch module with weights to train, not {shown(network)}.")
     function("The loss", loss, "us.losses.monotone")
-    function("relax", relax, "us.GumbelSinkhorn()")
+    function("relax", relax, "us.GumbelSinkhorn()", "scores")
     for name, called in {"measures": measures, "callback": callback}.items():
         if called is not None:
             function(name, called, "lambda moment: print(moment)" if name == "callback" else "lambda network: {}")

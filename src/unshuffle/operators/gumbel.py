@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ..errors import BadInput, function, number, shown, whole
+from ..compute.transforms import symbolic
+from ..errors import BadInput, called_with, function, number, shown, whole
 from ..shapes import Mask, Scores
 from ._sinkhorn.block import WHOLE
 from ._sinkhorn.engine import perturbed_sinkhorn
@@ -19,6 +20,8 @@ from .assignment import masked
 from .partial import Padded, Reject, nobody
 from .permutation import broadcasts, rectangle
 from .precision import in_full_precision
+
+CONTROLLER = "Q, beta0, allowed"
 
 
 @in_full_precision
@@ -38,7 +41,8 @@ def gumbel_sinkhorn(
 ) -> Float[Tensor, "*draws m n"]:
     r"""$P = \mathrm{Sinkhorn}(\beta\odot(S + g))$ with Gumbel(0, 1) noise $g$; Algorithm 1 with ``local``.
 
-    ``beta`` is a number, or anything that broadcasts to the scores: one per matrix (..., 1, 1) or a field (..., n, n).
+    ``beta`` is a number, or anything that broadcasts to the scores: one per matrix (..., 1, 1) or a field (..., n, n). It is above 0, and
+    one sentence says where it is not, but entries of a whole field, tensors on a GPU and in a graph are not looked at for it.
     ``local(Q, beta, allowed)`` may turn it into a field, given the noise-free $Q = \mathrm{Sinkhorn}(\beta\,S)$ without
     gradient. ``samples`` adds a leading dimension of independent draws. ``noise`` scales g; with 0, nothing is drawn.
     Gradients reach the scores and beta. The noise is a function of 64 bits drawn from ``generator``.
@@ -83,7 +87,9 @@ def soft_square(
         scores, allowed = padded.scores(scores, reject), padded.mask(allowed)
     block = WHOLE if padded is None else padded.border.block
     if local is not None:
-        function("local", local, "us.LocalTemperature()")
+        function(
+            "local", local, "us.LocalTemperature()"
+        )  # more is asked where it fails: to look at its arguments takes time
         if padded is not None and not getattr(local, "partial", True):
             raise BadInput(
                 "The degrees of a tour are of items that all have a place; where some are left out (reject, keep, more items or "
@@ -117,7 +123,21 @@ def _led(
     with torch.no_grad():
         settled = perturbed_sinkhorn(scores.detach(), _field(beta, padded).detach(), iterations=iterations, block=block)
     seen = settled if padded is None else padded.with_left_out(settled)
-    return as_beta(local(seen, beta, allowed), seen)
+    try:
+        return as_beta(local(seen, beta, allowed), seen)
+    except TypeError:
+        controller(local)
+        raise
+
+
+def controller(local: Any) -> None:
+    """Nothing, if it can be called as ``local(Q, beta, allowed)``; otherwise one sentence."""
+    if callable(local) and not called_with(local, CONTROLLER) and called_with(local, "Q"):
+        ours = "us." if type(local).__module__.startswith("unshuffle.") else ""
+        raise BadInput(
+            f"local must be a controller, a function of ({CONTROLLER}), not a signal: write us.LocalTemperature({ours}{shown(local)})."
+        )
+    function("local", local, "us.LocalTemperature()", CONTROLLER)
 
 
 def _field(beta: Tensor, padded: Padded | None) -> Tensor:
@@ -149,10 +169,11 @@ def _place(scores: Tensor, share: tuple[int, int] | None) -> tuple[int, int]:
 
 
 def as_beta(beta: float | Tensor, scores: Tensor, padded: Padded | None = None) -> Tensor:
-    """beta as a tensor that broadcasts to the scores, with a row and a column for dummies; positive and finite where that is free to check."""
+    """beta as a tensor that broadcasts to the scores, with a row and a column for dummies; above 0 where that is free to check."""
     if not isinstance(beta, Tensor):
         value = number("beta (the inverse temperature)", beta, above=0)
         return scores.new_full((), value)  # filled where it is: new_tensor would copy, and wait for a GPU
+    above_zero(beta)
     beta = beta.to(scores)
     if padded is not None and not padded.priced and broadcasts(beta, scores.shape):
         beta = padded.outside(beta)
@@ -161,3 +182,12 @@ def as_beta(beta: float | Tensor, scores: Tensor, padded: Padded | None = None) 
         left_out = "" if padded is None else ", with one more row and column for what is left empty and out"
         raise BadInput(f"beta of shape {tuple(beta.shape)} does not broadcast to scores {tuple(shape)}{left_out}.")
     return beta
+
+
+def above_zero(beta: Tensor) -> None:
+    """Nothing, if these inverse temperatures are above 0, or if to know it were not free: of a whole field, on a GPU, in a graph."""
+    if beta.device.type != "cpu" or (beta.ndim > 1 and 1 not in beta.shape[-2:]) or not beta.numel() or symbolic(beta):
+        return
+    least = float(beta.detach().min()) if beta.ndim else beta.item()
+    if least <= 0:  # NaN is told with its place where it is met
+        raise BadInput(f"beta (the inverse temperature) must be above 0 everywhere, but its least entry is {least:g}.")

@@ -22,7 +22,15 @@ EPS = 1e-8  # the paper's clamp inside the entropy
 
 
 def reorder(soft: SoftPermutation, items: Float[Tensor, "*#batch m *d"]) -> Tensor:
-    """``P^T X``: what stands, softly, at each position. ``items`` is (..., m) or (..., m, d), for m items."""
+    """``P^T X``: what stands, softly, at each position. ``items`` is (..., m) or (..., m, d), for m items.
+
+    By an order there is nothing to blend: ``items[order]`` is in order, and ``to_matrix(order)`` a permutation that this takes.
+    """
+    if isinstance(soft, Tensor) and soft.dtype in (torch.int64, torch.int32):
+        raise BadInput(
+            f"A soft permutation is asked for, not whole numbers of shape {tuple(soft.shape)}: by an order, write items[order], or "
+            "us.reorder(us.to_matrix(order), items) for a batch of orders."
+        )
     rectangle(widened(soft), "A soft permutation")
     if not isinstance(items, Tensor) or (items.dtype != soft.dtype and not torch.is_autocast_enabled(soft.device.type)):
         kind = items.dtype if isinstance(items, Tensor) else type(items).__name__
@@ -69,8 +77,6 @@ def _inverse(order: Tensor, items: int | None) -> Tensor:
     place = torch.full((*order.shape[:-1], m + 1), -1, dtype=torch.int64, device=order.device)
     positions = torch.arange(n, device=order.device).expand(order.shape)
     place.scatter_(-1, _slots(order, m), positions)
-    if int((order >= 0).sum()) != int((place[..., :m] >= 0).sum()):
-        raise BadInput("An order must hold no item twice, but this one does.")
     return place[..., :m].contiguous()
 
 
@@ -79,7 +85,7 @@ def to_matrix(
 ) -> Float[Tensor, "*batch items n"]:
     """The hard permutation matrix with ``P[order[j], j] = 1``; the column of an empty position (-1) is zero.
 
-    It has a row for each of ``items`` (as many as positions, if it is not said).
+    It has a row for each of ``items`` (as many as positions, if it is not said), and no item stands twice.
     """
     m = whole_numbers(order).shape[-1] if items is None else whole("items", items, 1)
     one_hot = torch.zeros(*order.shape, m + 1, dtype=dtype or torch.get_default_dtype(), device=order.device)
@@ -88,10 +94,18 @@ def to_matrix(
 
 @operator("(Tensor order, int items) -> Tensor", lambda order, items: torch.empty_like(order, dtype=torch.int64))
 def _slots(order: Order, items: int) -> Order:
-    """Item at each position as an index into items + 1 places, the last of them for nobody."""
-    if order.numel() and not -1 <= int(order.min()) <= int(order.max()) < items:
+    """Item at each position as an index into items + 1 places, the last of them for nobody; no item stands twice."""
+    _within(order, -1, items)
+    slots = torch.where(order < 0, items, order).long()
+    taken = torch.zeros((*order.shape[:-1], items + 1), dtype=torch.bool, device=order.device).scatter_(-1, slots, True)
+    if int(taken[..., :items].sum()) != int((order >= 0).sum()):
+        raise BadInput("An order must hold no item twice, but this one does.")
+    return slots
+
+
+def _within(order: Order, least: int, items: int) -> None:
+    if order.numel() and not least <= int(order.min()) <= int(order.max()) < items:
         raise BadInput(f"An order of {items} items must hold numbers from 0 to {items - 1}, but this one has others.")
-    return torch.where(order < 0, items, order).long()
 
 
 @in_full_precision
@@ -195,11 +209,11 @@ def whole_numbers(order: Tensor) -> Tensor:
 
 
 def order_of(n: int, order: Tensor) -> Tensor:
-    """The same order if it is one of ``n`` items: whole numbers (..., n) from 0 to n - 1; otherwise one sentence."""
+    """The same order if it is one of ``n`` items: each of 0 ... n - 1 once, (..., n); otherwise one sentence."""
     if whole_numbers(order).shape[-1] != n:
         raise BadInput(f"An order of {n} items is expected, but one of {order.shape[-1]} came.")
-    if order.numel() and not 0 <= int(order.min()) <= int(order.max()) < n:
-        raise BadInput(f"An order of {n} items must hold numbers from 0 to {n - 1}, but this one has others.")
+    _within(order, 0, n)
+    _slots(order, n)
     return order
 
 

@@ -121,7 +121,10 @@ def _loaded(path: FilePath) -> Any:
 def _checked(counts: np.ndarray, path: FilePath) -> Float[np.ndarray, "n n"]:
     if counts.ndim != 2 or counts.shape[0] != counts.shape[1]:
         raise BadInput(f"{path} must hold a square matrix of contacts, not one of shape {tuple(counts.shape)}.")
-    counts = np.asarray(counts, np.float64)
+    try:
+        counts = np.asarray(counts, np.float64)
+    except (TypeError, ValueError):
+        raise BadInput(f"{path} must hold numbers of contacts, not {np.asarray(counts).dtype}.") from None
     if np.isinf(counts).any() or (counts < 0).any():
         raise BadInput(f"{path}: contacts must be finite and not negative; missing ones may be NaN.")
     if np.triu(counts, 1).any() and not np.tril(counts, -1).any():  # one half is enough

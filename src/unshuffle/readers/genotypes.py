@@ -53,6 +53,28 @@ def read_genotypes(path: str | FilePath, transposed: bool = False) -> Genotypes:
     return Genotypes(values, markers, people, codes)
 
 
+MORE = 0.3  # of a correlation: on made crosses of 5 to 400 markers columns lead by that and more, up to 0.8, unless markers are 30 cM apart
+SOME = 300  # lines that are compared
+
+
+def on_its_side(read: Genotypes) -> bool:
+    """Whether rows are like other rows as only linked markers are: then they are the markers."""
+    return _linkage(read.values) > _linkage(read.values.T) + MORE
+
+
+def _linkage(values: Int[np.ndarray, "lines entries"]) -> float:
+    """The mean correlation of a line with the one that tells most about it: linked markers agree, and individuals that
+    have few crossovers are as often each other's opposites as they are alike."""
+    lines = values[np.random.default_rng(0).permutation(len(values))[:SOME]]
+    known = lines != MISSING_CODE
+    mean = (lines * known).sum(1, keepdims=True) / np.maximum(known.sum(1, keepdims=True), 1)
+    lines = np.where(known, lines - mean, 0.0)
+    lines /= np.maximum(np.linalg.norm(lines, axis=1, keepdims=True), 1e-12)
+    alike = lines @ lines.T
+    np.fill_diagonal(alike, 0.0)
+    return float(alike[np.arange(len(alike)), np.abs(alike).argmax(1)].mean())
+
+
 def _is_names(cells: list[str]) -> bool:
     """Different in every row: ids, not genotypes."""
     return len(set(cells)) == len(cells) > 4

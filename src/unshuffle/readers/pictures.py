@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -132,17 +133,36 @@ def _stretched(pictures: list[np.ndarray]) -> list[np.ndarray]:
 
 def read_tiles(folder: Path) -> tuple[np.ndarray, list[str]]:
     """All pictures of a folder in natural order of their names (tile2 before tile10): (n, height, width, channels), names."""
-    folder = Path(folder)
-    files = pictures_in(folder)
+    files = _tiles_in(folder)
+    return _stacked(files, read_pictures(files))
+
+
+def read_turned_tiles(folder: Path) -> tuple[np.ndarray, list[str], np.ndarray]:
+    """The same of tiles of which some may lie on their side: these are turned to the shape that most have, and the quarter turns by which
+    each was come third. Of square ones nobody knows, and none is turned."""
+    files = _tiles_in(folder)
+    pixels = read_pictures(files)
+    shapes = Counter(tile.shape[:2] for tile in pixels)
+    most = shapes.most_common(1)[0][0]
+    lain = np.array([int(tile.shape[:2] == most[::-1] != most) for tile in pixels])
+    return *_stacked(files, [np.rot90(tile, k) for tile, k in zip(pixels, lain, strict=True)]), lain
+
+
+def _tiles_in(folder: Path) -> list[Path]:
+    files = pictures_in(Path(folder))
     if not files:
         raise BadInput(f"{folder} holds no pictures; tiles may be {', '.join(sorted(ENDINGS))}.")
-    pixels = read_pictures(files)
+    return files
+
+
+def _stacked(files: list[Path], pixels: list[np.ndarray]) -> tuple[np.ndarray, list[str]]:
     for file, tile in zip(files, pixels, strict=True):
         if tile.shape[:2] != pixels[0].shape[:2]:
             height, width = tile.shape[:2]
             first = f"{pixels[0].shape[1]}x{pixels[0].shape[0]}"
+            side = "; jigsaw --turned takes tiles that lie on their side" * (pixels[0].shape[:2] == (width, height))
             raise BadInput(
-                f"Tiles must all have the same size, but {files[0].name} is {first} and {file.name} is {width}x{height}."
+                f"Tiles must all have the same size, but {files[0].name} is {first} and {file.name} is {width}x{height}{side}."
             )
     channels = max(tile.shape[2] for tile in pixels)
     deep = any(tile.dtype == np.uint16 for tile in pixels)

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from ..compute.transforms import in_transform
-from ..errors import BadInput, function, whole
+from ..errors import BadInput, whole
 from ..operators.assignment import alongside, assign, masked
-from ..operators.gumbel import loudness, soft_square
+from ..operators.gumbel import controller, loudness, soft_square
 from ..operators.partial import NOBODY, LeftOut, Padded, Reject, as_told
 from ..operators.permutation import square
 from ..operators.precision import widened
@@ -60,7 +60,7 @@ class GumbelSinkhorn(Scheduled):
         if self.keep is not None:
             whole("keep", self.keep, 0)
         if self.local is not None:
-            function("local", self.local, "us.LocalTemperature()")
+            controller(self.local)
         whole("iterations", self.iterations, 1)
         whole("adapt_from", self.adapt_from, 0)
         if self.noise is None:

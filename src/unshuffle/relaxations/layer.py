@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import BadInput, function, number, shown
+from ..operators.gumbel import above_zero
 from ..operators.precision import in_full_precision
 from ..temperature.entropy import TARGETS
 from ..temperature.schedules import UNIT, Schedule
@@ -90,7 +91,7 @@ class Scheduled(Layer):
     takes_entropy: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        function("The schedule (beta by epoch)", self.schedule, self.example)
+        function("The schedule (beta by epoch)", self.schedule, self.example, "epoch")
         if isinstance(self.schedule, TARGETS) and not self.takes_entropy:
             raise BadInput(
                 f"{type(self).__name__} has no entropy to aim at: give it a schedule of beta, {self.example}."
@@ -119,6 +120,8 @@ class Scheduled(Layer):
         beta = self.schedule(now)
         if not isinstance(beta, Tensor):
             number("beta (the inverse temperature)", beta, above=0)
+        elif not isinstance(self.schedule, TARGETS):
+            above_zero(beta)
         return Draw(beta, now >= self.adapt_from, samples, generator, share)
 
     def relaxed(self, scores: Tensor, allowed: MaskOrNone, draw: Draw) -> SoftPermutations:

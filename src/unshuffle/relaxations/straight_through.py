@@ -24,7 +24,7 @@ class StraightThrough(Layer):
     soft: Relaxation
 
     def __post_init__(self) -> None:
-        function("soft", self.soft, "us.GumbelSinkhorn()")
+        function("soft", self.soft, "us.GumbelSinkhorn()", "scores")
 
     def forward(
         self,

@@ -16,12 +16,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..errors import whole
-from ..metrics import canonical_tour
 from ..structure.layouts import Cycle, Graph, Grid, Path
 from ..watch import Watch
 from .grid.listed import ListedEvidence
 from .grid.pieces import Pieces
 from .near.space import Large
+from .partial import Squared
 from .path.directions import Ends, standing
 from .solution import Polished, Solution
 
@@ -35,8 +35,10 @@ def alternatives(found: Solution, count: int) -> list[Polished]:
     """At most ``count`` orders with their energies, the best first, all different and none the best. Turned round or rotated is not different."""
     if isinstance(found.given, Pieces) and whole("count", count, 0):
         return _of_pieces(found, found.given, count)
+    if isinstance(found.given, Squared) and whole("count", count, 0):
+        return _of_partial(found, found.given, count)
     if not whole("count", count, 0) or not isinstance(found.given, (Tensor, tuple, Ends, Large, ListedEvidence)):
-        return []  # numbered anew, or with items left out
+        return []  # numbered anew
     energy = _energy(found)
     tried = torch.cat((found.best_order.unsqueeze(0), found.order.unsqueeze(0), found.starts, changed(found)))
     cost = _cost(found)
@@ -162,6 +164,22 @@ def _of_pieces(found: Solution, pieces: Pieces, count: int) -> list[Polished]:
     return [Polished(torch.from_numpy(board.tile[other.order.numpy()]), other.energy) for other in best]
 
 
+def _of_partial(found: Solution, problem: Squared, count: int) -> list[Polished]:
+    """Where items are left out: two of those that stand exchanged, one of them exchanged with one that does not, a stretch turned round; with
+    prices also a place emptied."""
+    order, n = found.best_order, len(found.best_order)
+    others = found.left_out if problem.prices is None else torch.cat((found.left_out, torch.tensor([-1])))
+    place, item = (a.flatten() for a in torch.meshgrid(torch.arange(n), others, indexing="ij"))
+    exchanged = order.repeat(len(place), 1)
+    exchanged[torch.arange(len(place)), place] = item
+    chain = isinstance(problem.layout, (Path, Cycle))
+    pairs = _pairs(order) if n > 1 else order.unsqueeze(0)
+    tried = torch.cat((order.unsqueeze(0), pairs, exchanged, *([_turned(order)] if chain and n > 1 else [])))
+    weights, cost = problem.graph.weights, problem.cost
+    reversible = torch.equal(cost, cost.mT) and (chain or torch.equal(weights, weights.flip(0, 1)))
+    return different(problem.layout, reversible, tried, problem.costs(tried), count)
+
+
 def _pairs(order: Int[Tensor, "n"]) -> Int[Tensor, "exchanges n"]:
     """Any two tiles in each other's places; of many only near ones, in the order of places."""
     n = len(order)
@@ -174,6 +192,12 @@ def _pairs(order: Int[Tensor, "n"]) -> Int[Tensor, "exchanges n"]:
 
 
 def _same(layout: Any, reversible: bool, order: Int[Tensor, "n"]) -> Int[Tensor, "n"]:
+    """The one of those that are the same that comes first in the alphabet; a tour begins at the first of its items."""
+    if not isinstance(layout, (Path, Cycle, Graph)):
+        return order
+    both = [order, order.flip(0)] if reversible else [order]
     if isinstance(layout, Cycle):
-        return canonical_tour(order) if reversible else order.roll(-int((order == 0).nonzero()[0, 0]))
-    return order.flip(0) if isinstance(layout, (Path, Graph)) and reversible and order[0] > order[-1] else order
+        present = order[order >= 0]
+        first = present.min() if len(present) else order[0]
+        both = [o.roll(-int((o == first).nonzero()[0, 0])) for o in both]
+    return min(both, key=lambda o: o.tolist())

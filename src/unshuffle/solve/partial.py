@@ -25,11 +25,12 @@ from .confidence import place_masses
 from .cycle.solver import solve_cycle
 from .graph import Assignments, default_runs, marginals, solve_graph
 from .local_search import improve_assignment, improve_path, improve_tour
-from .path.solver import solve_path
+from .path.solver import CONFIDENCE, judge_path, solve_path
 from .prices import Prices
 from .request import Request
 from .rounds import Rounds
 from .solution import Solution
+from .units import spacing
 
 ANNEALED = 100  # up to so many items and blanks a chain is annealed as a graph too; from there on thinning alone
 FEW = 16  # runs of annealing, and
@@ -138,6 +139,8 @@ def solve_partial(
     energies = problem.energy(ends)
     best = int(energies.argmin())
     soft, confidence = _judged(problem, ends[best])
+    if isinstance(layout, Path):
+        confidence = _along(problem, ends[best], allowed)
     same = float((energies <= energies[best] + 1e-9 * energies[best].abs()).double().mean())
     return Solution(problem.partial(ends[best]), float(energies[best]), soft, confidence, energies, same)
 
@@ -193,6 +196,44 @@ def _judged(problem: Squared, order: Int[Tensor, "size"]) -> tuple[Float[Tensor,
     out = masses[:m, n:].sum(1)
     sure = torch.where(inside, masses[torch.arange(m), place[:m]], out)
     return masses[:m, :n].float(), sure.float()
+
+
+def _along(problem: Squared, order: Int[Tensor, "size"], allowed: Tensor | None) -> Float[Tensor, "m"]:
+    """Of a path: how sure an item's place is among those that stand beside each other, as of a path of these alone, which is the same
+    from either end; times how sure it is that nobody else stands there. Of an item left out, how sure it is that it stands nowhere."""
+    dearer, m = _exchanged(problem, order) / (CONFIDENCE * spacing(problem.cost.numpy())), problem.m
+    places, reach = problem.partial(order), problem.layout.reach if isinstance(problem.layout, Path) else 1
+    outside = order[problem.layout.n :]
+    sure = torch.ones(m, dtype=torch.float64)
+    sure[outside[outside < m]] = torch.sigmoid(-torch.logsumexp(-dearer, 1))[outside < m]
+    rivals = torch.cat((dearer[outside < m], dearer[outside >= m][:1]))  # all blanks are one
+    alone = torch.sigmoid(-torch.logsumexp(-rivals, 0))
+    for positions in _stretches(places):
+        items = places[positions]
+        mask = None if allowed is None else allowed[items][:, positions]
+        among = judge_path(Path(len(items), reach), problem.cost[items][:, items], torch.arange(len(items)), mask)[1]
+        sure[items] = among.double() * alone[positions]
+    return sure.float()
+
+
+def _exchanged(problem: Squared, order: Int[Tensor, "size"]) -> Float[Tensor, "outside n"]:
+    """How much dearer it is if somebody outside, an item or a blank, exchanges places with whoever stands at a position."""
+    n, m = problem.layout.n, problem.m
+    worth = problem.links.new_zeros(problem.size)
+    if problem.prices is not None:
+        worth[:m], worth[m:] = -problem.prices.items, problem.prices.position
+    inside, outside = order[:n], order[n:]
+    weights = problem.graph.weights[:n, :n].clone().to(worth)
+    weights.fill_diagonal_(0)
+    beside = problem.links[:, inside] @ weights.T + problem.links.T[:, inside] @ weights + worth[:, None]
+    return beside[outside] - beside[inside, torch.arange(n)]
+
+
+def _stretches(places: Int[Tensor, "n"]) -> list[Int[Tensor, "some"]]:
+    """The positions that are taken, those without an empty one between them together."""
+    taken = (places >= 0).nonzero().flatten()
+    ends = (taken.diff() > 1).nonzero().flatten() + 1
+    return [part for part in taken.tensor_split(ends.tolist()) if len(part)]
 
 
 def _thinned(order: Int[np.ndarray, "m"], problem: Squared) -> Int[np.ndarray, "n"]:

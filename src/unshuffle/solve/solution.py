@@ -113,7 +113,8 @@ class Solution:
     def alternatives(self, count: int = 3) -> list[Polished]:
         """The ``count`` best orders that differ from the best, with their energies, the best of them first.
 
-        Of what was found on the way and of what one change makes of the best: that an order is missing does not say that it is worse.
+        Of what was found on the way and of what one change makes of the best: that an order is missing does not say that it is worse. Where
+        items are left out, they may stand in these instead of others; grids of two costs with a price in numbers have none.
         """
         from .alternatives import alternatives
 

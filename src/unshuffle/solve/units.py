@@ -21,6 +21,18 @@ def in_units(cost: Float[np.ndarray, "n n"], same: Bool[np.ndarray, "n n"] | Non
     it gets each item's nearest cost, so that a soft path gains nothing by letting an item follow itself.
     """
     same = np.eye(len(cost), dtype=bool) if same is None else same
+    lowest, scale = _nearest(cost, same)
+    unit = (np.where(same, lowest[:, None], cost) - lowest.mean()) / scale
+    return unit.astype(np.float32)
+
+
+def spacing(cost: Float[np.ndarray, "n n"]) -> float:
+    """The unit of `in_units`; of a single item 1."""
+    return _nearest(cost, np.eye(len(cost), dtype=bool))[1] if len(cost) > 1 else 1.0
+
+
+def _nearest(cost: Float[np.ndarray, "n n"], same: Bool[np.ndarray, "n n"]) -> tuple[Float[np.ndarray, "n"], float]:
+    """What each item's nearest neighbour costs, and one spacing."""
     off = np.where(same, np.inf, np.minimum(cost, cost.T))
     few = min(6, int((~same).sum(1).min()))
     near = np.sort(np.partition(off, few - 1, axis=1)[:, :few], axis=1)
@@ -29,8 +41,7 @@ def in_units(cost: Float[np.ndarray, "n n"], same: Bool[np.ndarray, "n n"] | Non
     widest = float(off[~same].max() - lowest.min())
     if scale <= 1e-9 * widest:  # ties everywhere near: the whole range is the unit
         scale = widest / len(cost)
-    unit = (np.where(same, lowest[:, None], cost) - lowest.mean()) / (scale if scale > 0 else 1.0)
-    return unit.astype(np.float32)
+    return lowest, scale if scale > 0 else 1.0
 
 
 def steepest(cost: Float[Tensor, "n n"]) -> float:

@@ -25,6 +25,7 @@ class PuzzleScene:
         from ..tasks.turned import turns_of
 
         self.tiles = box.tiles
+        self.lain = [0] * len(box.tiles) if box.lain is None else box.lain.tolist()
         self.rows, self.columns = squarest(len(box.tiles)) if box.grid is None else (box.grid.height, box.grid.width)
         self.turns = turns_of(box.tiles.shape[1:3])
 
@@ -77,6 +78,9 @@ class PuzzleScene:
         else:
             found, sure = [{**said, **said.get("polished", {})}], dict(enumerate(said["confidence"]))
         told = laid_out(found, said["left_out"], len(self.tiles))
+        left = set(said["left_out"])
+        turns = zip(told["turn"], self.lain, strict=True)  # of tiles as they are drawn here
+        told["turn"] = [t if k in left or t is None else (t - lain) % 4 for k, (t, lain) in enumerate(turns)]
         return told | {"confidence": [sure.get(k, 0.0) for k in range(len(self.tiles))], "left": said["left_out"]}
 
 

@@ -179,7 +179,7 @@ class Sets:
     def end(self, results: Path) -> dict[str, Any]:
         said = written(results)
         out = [
-            [table.rows.index(name) for name in said["left out"][who]]
+            [table.rows.index(name) for name in said["left_out"][who]]
             for who, table in zip("AB", self.tables, strict=True)
         ]
         return {"pairs": said["pairs"], "confidence": said["confidence"], "left": out}

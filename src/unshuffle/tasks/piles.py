@@ -107,6 +107,9 @@ def reassemble_several(
     one is all in it, and if there is one alone this is `reassemble_pile`.
     """
     at_least_two_by_two(tiles)
+    if all_belong and len(tiles) < FEWEST:
+        options = {"turned": turned, "gap": gap, "runs": runs, "seed": seed, "time_limit": time_limit}
+        return [Reassembled(*reassemble_pile(tiles, None, **options, callback=callback))]
     turns = turns_of(tiles.shape[1:3]) if turned else (0,)
     pictures: list[Reassembled] = []
     with Watch(time_limit, callback) as watch, torch.no_grad():
@@ -206,13 +209,13 @@ def _most(pictures: list[Reassembled]) -> int:
 
 
 def _numbered(found: Solution, tiles: Int[Tensor, "some"], whole: Pieces) -> Solution:
-    """A solution of some of the tiles, in the numbers of the ``whole`` pile."""
+    """A solution of some of the tiles, in the numbers of the ``whole`` pile; the others surely have no place in it."""
     n = whole.tiles
     if len(tiles) == n:
         return found
     pieces = found.given
     given = dataclasses.replace(pieces, cost=whole.cost) if isinstance(pieces, Pieces) else None
-    soft, confidence = found.soft.new_zeros(n, found.soft.shape[1]), found.confidence.new_zeros(n)
+    soft, confidence = found.soft.new_zeros(n, found.soft.shape[1]), found.confidence.new_ones(n)
     soft[tiles], confidence[tiles] = found.soft, found.confidence
     order = torch.where(found.order >= 0, tiles[found.order], -1)
     return dataclasses.replace(found, order=order, soft=soft, confidence=confidence, given=given)

@@ -74,6 +74,8 @@ def read_cities(path: Path, columns: Sequence[str] = (), drop: Sequence[str] = (
             raise BadInput(f"{path.name} is a TSPLIB file, which has no columns to choose or to drop.")
         name, cost, points, rule, drawn, labels = read_tsplib(_text(path), path)
         words, places = f"{_counted(len(labels))}, distances as TSPLIB has them", None
+        if rule is geo and points is not None and np.abs(points).max(0)[0] > 90:
+            raise BadInput(f"{path.name} has latitudes beyond 90 degrees; of each city the latitude comes first.")
         if cost is None and points is not None and rule is not None:
             cost, places = _measured(points, rule, on_sphere(radians(points)[:, ::-1]) if rule is geo else points)
         return Cities(name, cost, drawn, labels, whole=True, understood=words, places=places)
@@ -92,6 +94,8 @@ def _text(path: Path) -> str:
 def _from_sheet(sheet: Sheet, columns: Sequence[str], drop: Sequence[str]) -> Cities:
     dropped = {sheet.find(name, "--drop") for name in drop}
     chosen = [sheet.find(name, "--use") for name in columns] or _titled_axes(sheet, dropped)
+    if _axes_of(sheet, chosen) == GLOBE[::-1]:
+        chosen = chosen[::-1]
     named = name_column(sheet, dropped | {*chosen}, left=0 if chosen else 2)
     numeric = [k for k in range(sheet.width) if k not in dropped and any(is_number(cell) for cell in sheet.column(k))]
     if not chosen and named in numeric and _square(sheet, numeric):
@@ -119,7 +123,8 @@ def _from_points(
             "(say which with --use x,y) or a square matrix of distances."
         )
     words = f"{words}, columns {listed([sheet.title(k) for k in chosen])}"
-    if _axes_of(sheet, chosen) == GLOBE and np.abs(values[:, 1]).max() <= 90 and np.abs(values[:, 0]).max() <= 360:
+    if _axes_of(sheet, chosen) == GLOBE:
+        _degrees(sheet, values, chosen, labels)
         words = f"{words} (degrees; distances are great circles in km)"
         cost, places = _measured(values, great_circle, on_sphere(np.radians(values)))
     elif len(values) > WHOLE:
@@ -130,6 +135,17 @@ def _from_points(
     if cost is not None:
         cost = _checked(cost, path)
     return Cities(path.stem, cost, drawn, labels, understood=words + ignored, places=places)
+
+
+def _degrees(sheet: Sheet, values: Float[np.ndarray, "n 2"], chosen: list[int], labels: list[str]) -> None:
+    """Nothing, if there are such places on the globe; otherwise one sentence."""
+    beyond = np.argwhere(np.abs(values) > (360, 90))
+    if len(beyond):
+        city, axis = beyond[0]
+        raise BadInput(
+            f"{sheet.path.name}: {sheet.title(chosen[axis])} of city {labels[city]} is {values[city, axis]:g}, beyond {(360, 90)[axis]} degrees; "
+            "correct it, or call the columns x and y if they are coordinates of a plane."
+        )
 
 
 def _measured(points: np.ndarray, rule: Rule, space: np.ndarray) -> tuple[Tensor | None, Places | None]:

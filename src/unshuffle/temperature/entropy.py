@@ -28,7 +28,7 @@ from ..operators.precision import HALF
 from ..operators.sinkhorn import with_left_out
 from ..shapes import Scores
 from .parts import Parts
-from .schedules import LinearInBeta, Number, share_of
+from .schedules import SHAPE, LinearInBeta, Number, share_of
 from .signals import Allowed
 
 ROWS = 200  # of a batch that are looked at: the mean entropy of a few matrices tells that of all
@@ -62,9 +62,9 @@ class EntropyTarget:
             if number(f"The {name} entropy", value, above=0) > 1:
                 raise BadInput(f"The {name} entropy is a share of the largest possible, at most 1, not {value}.")
         whole("The number of epochs to anneal in", self.epochs, 1)
-        function("The shape", self.shape, "us.LinearInBeta()")
+        function("The shape", self.shape, "us.LinearInBeta()", SHAPE)
         if self.each is not None:
-            function("each", self.each, "us.EachRow()")
+            function("each", self.each, "us.EachRow()", "logits, iterations, allowed")
 
     def __call__(self, epoch: Number = 0) -> Number:
         return self.shape(self.start, self.end, share_of(epoch, self.epochs))

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ..errors import function, number
 from ..operators.entropies import row_and_column_entropies
-from .local import Beta, Combine, Field, MeanBeta, relative_field
+from .local import COMBINE, Beta, Combine, Field, MeanBeta, relative_field
 from .signals import Allowed, PerItem, PerPosition, Square
 
 
@@ -37,7 +37,7 @@ class LearnedTemperature(nn.Module):
     ) -> None:
         super().__init__()
         number("max_boost", max_boost, above=0)
-        function("combine", combine, "us.MeanBeta()")
+        function("combine", combine, "us.MeanBeta()", COMBINE)
         self.max_boost, self.combine = max_boost, combine
         self.raw = nn.Parameter(
             torch.tensor(

@@ -19,9 +19,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ..compute.memory import added
-from ..errors import function, number
+from ..errors import BadInput, function, number, shown
 from ..operators._sinkhorn.field import FieldOfSums
 from ..operators.entropies import settled_entropies
+from ..operators.gumbel import controller
 from ..operators.permutation import rectangle
 from ..shapes import Scores
 from .schedules import Number
@@ -29,6 +30,7 @@ from .signals import Allowed, ExcessEntropy, PerItem, PerPosition, Square
 
 Field = Float[Tensor, "... m n"]
 Beta = Number | Float[Tensor, "..."]
+COMBINE = "s_row, s_col, max_boost"
 
 # --- combinations of a row's and a column's scaling into beta_ij / beta_0 ---------------------------------------------
 
@@ -102,8 +104,9 @@ class LocalTemperature:
     def __post_init__(self) -> None:
         number("max_boost", self.max_boost, least=0)
         function("The signal", self.signal, "us.ExcessEntropy(0.7)")
-        function("combine", self.combine, "us.MeanBeta()")
         object.__setattr__(self, "_takes_mask", "allowed" in inspect.signature(self.signal).parameters)
+        function("The signal", self.signal, "us.ExcessEntropy(0.7)", "Q, allowed" if self._takes_mask else "Q")
+        function("combine", self.combine, "us.MeanBeta()", COMBINE)
 
     @property
     def partial(self) -> bool:
@@ -153,7 +156,9 @@ class MatchedScalar:
     local: Controller
 
     def __post_init__(self) -> None:
-        function("local", self.local, "us.LocalTemperature()")
+        controller(self.local)
+        if not isinstance(self.local, Controller):
+            raise BadInput(f"local must have factors, as us.LocalTemperature() has, but {shown(self.local)} has none.")
 
     @property
     def combine(self) -> Combine:

@@ -9,6 +9,7 @@ from ..errors import function, number, whole
 
 Number = int | float
 Schedule = Callable[[Number], Number]  # epoch -> inverse temperature
+SHAPE = "start, end, t"
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Anneal:
         number("The first inverse temperature (beta = 1/tau)", self.start, above=0)
         number("The last inverse temperature (beta = 1/tau)", self.end, above=0)
         whole("The number of epochs to anneal in", self.epochs, 1)
-        function("The shape", self.shape, "us.LinearInBeta()")
+        function("The shape", self.shape, "us.LinearInBeta()", SHAPE)
 
     def __call__(self, epoch: Number = 0) -> Number:
         return self.shape(self.start, self.end, share_of(epoch, self.epochs))

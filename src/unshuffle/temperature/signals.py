@@ -81,7 +81,7 @@ class DegreeViolation:
     """Whether it has a meaning where items are left out: a city that is half in the tour has no degree of two to be compared with."""
 
     def __post_init__(self) -> None:
-        function("normalise", self.normalise, "ByBound()")
+        function("normalise", self.normalise, "ByBound()", "u")
 
     def __call__(self, Q: Square, allowed: Allowed | None = None) -> tuple[PerItem, PerPosition]:
         square(Q, "The soft permutation of a tour")

@@ -21,7 +21,8 @@ def check_finite(values: Tensor, name: str) -> None:
         word = "NaN" if bool(values[tuple(where)].isnan()) else "+inf"
         place = f"row {where[-2]}, column {where[-1]}" if len(where) > 1 else "it"
         batch = f" of matrix {', '.join(map(str, where[:-2]))}" if len(where) > 2 else ""
-        raise BadInput(f"{name} must be finite (-inf forbids an entry), but {place}{batch} is {word}.")
+        forbids = " (-inf forbids an entry)" if name == "Scores" else ""
+        raise BadInput(f"{name} must be finite{forbids}, but {place}{batch} is {word}.")
 
 
 def check_feasible(scores: Tensor, soft: Tensor, block: Block = WHOLE) -> None:

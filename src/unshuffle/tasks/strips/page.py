@@ -11,6 +11,7 @@ from PIL import Image
 from .paper import Strip, edge_of
 
 GAP = 0.5  # of the usual width of a strip: how wide a gap is drawn
+HOLE = (127, 127, 127)  # where paper is missing: white would look like paper
 
 
 def paste(
@@ -18,7 +19,7 @@ def paste(
 ) -> Image.Image:
     """The page: strips side by side along their edges, on white, at the scans' own resolution.
 
-    ``turned`` says of each place whether its strip is to be turned upside down, ``gaps`` after which places something is missing. Strips
+    ``turned`` says of each place whether its strip is to be turned upside down, ``gaps`` after which places something is missing: grey. Strips
     with straight cuts are turned upright and hang from one line, the upper edge of the page.
     """
     factor = strips[0].reduced
@@ -37,6 +38,10 @@ def paste(
     least = min(place + float(s.left.min()) * factor for place, s in zip(places, chosen, strict=True))
     most = max(place + float(s.right.max() + 1) * factor for place, s in zip(places, chosen, strict=True))
     page = Image.new("RGB", (max(1, round(most - least) + 1), height), "white")
+    for number in gaps:  # from within one strip to within the next, which are pasted over it
+        low = places[number] + float(chosen[number].right.min()) * factor
+        high = places[number + 1] + float(chosen[number + 1].left.max()) * factor
+        page.paste(HOLE, (round(low - least), 0, round(high - least), height))
     for place, top, strip in zip(places, tops, chosen, strict=True):
         mask = Image.fromarray((255 * filled(strip)).astype(np.uint8)).resize(strip.picture.size)
         page.paste(strip.picture.convert("RGB"), (round(place - least), -top), mask)
