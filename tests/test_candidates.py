@@ -217,3 +217,18 @@ def test_turned_tiles_of_two_pictures_in_lists(monkeypatch: pytest.MonkeyPatch) 
     stopped = reassemble_several(as_float(tiles), turned=True, all_belong=True, callback=until_compared_again)
     assert len(stopped) == 1
     assert int((stopped[0].solution.order >= 0).sum()) >= 24
+
+
+def test_costs_of_a_plain_region_count_in_units_of_their_own() -> None:
+    cost = torch.rand(8, 8, generator=torch.Generator().manual_seed(0)) * 0.5 + 0.1
+    cost.fill_diagonal_(torch.inf)
+
+    def scored(scale: float) -> np.ndarray:
+        after, before = (
+            listed.Side(*(part.numpy() for part in listed.best_partners(c * scale, 3, 1e-3 * scale)))
+            for c in (cost, cost.T.contiguous())
+        )
+        return listed.listed_affinities((after, before, after, before), 1.0, (2, 4)).score[0].sparse.toarray()
+
+    assert scored(0.1) == pytest.approx(scored(1.0), abs=1e-5)
+    assert scored(0.1).min() < -1

@@ -29,6 +29,9 @@ def in_lists(pieces: int) -> bool:
     return pieces >= LISTED and have_numba
 
 
+LEAST_UNIT = 1e-3  # of what any pair costs: flat tiles cost nothing
+
+
 Pairwise = Callable[[int, np.ndarray, np.ndarray], np.ndarray]
 """(relation, tiles, tiles): one number per pair, computed when it is asked for."""
 
@@ -89,7 +92,8 @@ def _relation(after: Side, before: Side, typical: float, price: float | None) ->
     row, column, cost = keys // n, keys % n, cost[kept][where].astype(np.float64)
     logs = cost / after.scale[row] + after.log_sum[row] + cost / before.scale[column] + before.log_sum[column]
     affinity = np.exp(-logs / 2)
-    dear = PRICE * (cost - (price or 0.0)) / typical
+    unit = np.sqrt(_beyond(after, typical)[row] * _beyond(before, typical)[column]) if price is None else typical
+    dear = PRICE * (cost - (price or 0.0)) / unit
     score = affinity - dear
     if price is not None:
         affinity = np.clip(affinity - STEEP * np.maximum(dear, 0), 0, None)
@@ -101,6 +105,11 @@ def _relation(after: Side, before: Side, typical: float, price: float | None) ->
         Listed.of(first, column, affinity.astype(np.float32), nothing),
         Listed.of(first, column, score.astype(np.float32), usual),
     )
+
+
+def _beyond(side: Side, typical: float) -> np.ndarray:
+    """What those cost at the least that are not in the list of a tile: a unit of its own, since in a plain region all are cheap."""
+    return np.clip(side.cost[:, -1].astype(np.float64), LEAST_UNIT * typical, typical)
 
 
 @dataclass(frozen=True)

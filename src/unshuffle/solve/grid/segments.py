@@ -147,8 +147,8 @@ def around(bench, count):
 
 
 @njit
-def _shift(bench, tiles, dy, dx, keep_above):
-    """Gain of moving ``tiles`` by (dy, dx); done if the gain exceeds ``keep_above``.
+def shift(bench, tiles, dy, dx, keep_above):
+    """Gain of moving ``tiles`` by (dy, dx), minus infinity if they may not; done if the gain exceeds ``keep_above``.
 
     A displaced tile walks back along -(dy, dx) until it meets a cell that the segment has left: two blocks swap whole.
     """
@@ -159,9 +159,9 @@ def _shift(bench, tiles, dy, dx, keep_above):
         c = place[t]
         y, x = c // w + dy, c % w + dx
         if y < 0 or y >= h or x < 0 or x >= w:
-            return 0.0
+            return -np.inf
         if allowed.size > 0 and not allowed[t, c + d]:
-            return 0.0
+            return -np.inf
     count = 0
     for t in tiles:
         c = place[t]
@@ -188,7 +188,7 @@ def _shift(bench, tiles, dy, dx, keep_above):
             legal = False
     for t in tiles:
         order[place[t] + d] = t
-    gain = around(bench, count) - before if legal else 0.0
+    gain = around(bench, count) - before if legal else -np.inf
     if gain <= keep_above:
         for q in range(count):
             order[cells[q]] = saved[q]
@@ -255,11 +255,11 @@ def _shift_all(order, seams, bonds, label, allowed, enough):
                         seen[dy + h, dx + w] = stamp
                         if top + dy < 0 or bottom + dy >= h or left + dx < 0 or right + dx >= w:
                             continue
-                        gain = _shift(bench, tiles, dy, dx, np.inf)
+                        gain = shift(bench, tiles, dy, dx, np.inf)
                         if gain > best:
                             best, best_y, best_x = gain, dy, dx
             if best > enough:
-                total += _shift(bench, tiles, best_y, best_x, 0.0)
+                total += shift(bench, tiles, best_y, best_x, 0.0)
                 improved = True
             for t in tiles:
                 inside[place[t]] = False
