@@ -19,7 +19,7 @@ from unshuffle.networks.facing import Facing
 from unshuffle.operators.permutation import inverse
 from unshuffle.structure.layouts import Grid
 from unshuffle.tasks import gaps
-from unshuffle.tasks.gaps import blurred, facing, find_gap, trained
+from unshuffle.tasks.gaps import ALONE, ROUNDS, blurred, exclusive, facing, find_gap, trained
 from unshuffle.tasks.jigsaw import as_float, cut, reassemble, seam_costs
 from unshuffle.tasks.turned import turned_seams
 
@@ -175,7 +175,32 @@ def test_true_neighbours_are_told_better_than_by_the_cost_without_a_gap() -> Non
     assert right[1] > right[0]
 
 
-def test_the_costs_of_turned_pieces_are_those_of_the_turned_tiles() -> None:
+def test_a_partner_that_somebody_else_needs_more_is_left_to_him() -> None:
+    Z = torch.full((4, 4), -20.0)
+    Z[0, 2], Z[0, 3], Z[1, 2] = 2.0, 1.5, 2.0  # both want tile 2, and only one of them has another choice
+    assert exclusive(Z)[0].argmax() == 3
+    assert exclusive(Z)[1].argmax() == 2
+
+
+def test_chances_of_seams_are_those_of_a_slow_loop_and_each_side_has_one_partner_at_most() -> None:
+    states, Z = 2, 3 * torch.randn(10, 10, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    K = np.exp(Z.numpy())
+    for tile in range(5):
+        K[2 * tile : 2 * tile + 2, 2 * tile : 2 * tile + 2] = 0
+    K /= np.sqrt(np.outer(K.sum(1), K.sum(0)))
+    r, c = np.ones(10), np.ones(10)
+    for _ in range(ROUNDS):
+        r, c = np.sqrt(r / (K @ c + np.exp(ALONE))), np.sqrt(c / (K.T @ r + np.exp(ALONE)))
+    found = exclusive(Z, states).exp().numpy()
+    assert np.allclose(found, r[:, None] * K * c, rtol=1e-6)
+    assert max(found.sum(0).max(), found.sum(1).max()) < 1.15 < K.sum(0).max()
+    assert np.allclose(exclusive(Z.T, states).exp().T, found)
+
+
+def test_the_costs_of_turned_pieces_are_those_of_the_turned_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        gaps, "exclusive", lambda Z, _: Z
+    )  # pieces of one tile are rivals only where they are taken for tiles
     tiles = worn(1, Grid(3, 3), 12)
     pieces = turned_seams(tiles, gap=1)
     plain = seam_costs(torch.stack([tile.rot90(k, (0, 1)) for tile in tiles for k in range(4)]), gap=1)
