@@ -89,7 +89,7 @@ def test_a_doubtful_puzzle_is_solved_better_than_without_crossing(monkeypatch: p
     grid, gap = Grid(8, 8), 2
     tiles = worn(gap, grid, "coffee.jpg", 13)
     shuffle = torch.randperm(grid.n, generator=torch.Generator().manual_seed(0))
-    belief = evidence_of(seam_costs(tiles[shuffle], gap=gap), grid).belief
+    belief = evidence_of(seam_costs(tiles[shuffle], gap=gap, full=True), grid).belief
     likely = []
     for doubt in (solver.DOUBT, 1.0):
         monkeypatch.setattr(solver, "DOUBT", doubt)

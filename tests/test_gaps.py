@@ -20,8 +20,9 @@ from unshuffle.operators.permutation import inverse
 from unshuffle.structure.layouts import Grid
 from unshuffle.tasks import gaps
 from unshuffle.tasks.gaps import ALONE, ROUNDS, blurred, exclusive, facing, find_gap, trained
-from unshuffle.tasks.jigsaw import as_float, cut, reassemble, seam_costs
+from unshuffle.tasks.jigsaw import as_float, cut, reassemble, seam_costs, seams_in_time
 from unshuffle.tasks.turned import turned_seams
+from unshuffle.watch import Watch
 
 PHOTO = Path(str(files("unshuffle") / "data" / "coffee.jpg"))
 
@@ -183,18 +184,25 @@ def test_a_partner_that_somebody_else_needs_more_is_left_to_him() -> None:
 
 
 def test_chances_of_seams_are_those_of_a_slow_loop_and_each_side_has_one_partner_at_most() -> None:
-    states, Z = 2, 3 * torch.randn(10, 10, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    Z = 3 * torch.randn(10, 10, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     K = np.exp(Z.numpy())
-    for tile in range(5):
-        K[2 * tile : 2 * tile + 2, 2 * tile : 2 * tile + 2] = 0
+    np.fill_diagonal(K, 0)
     K /= np.sqrt(np.outer(K.sum(1), K.sum(0)))
     r, c = np.ones(10), np.ones(10)
     for _ in range(ROUNDS):
         r, c = np.sqrt(r / (K @ c + np.exp(ALONE))), np.sqrt(c / (K.T @ r + np.exp(ALONE)))
-    found = exclusive(Z, states).exp().numpy()
+    found = exclusive(Z).exp().numpy()
     assert np.allclose(found, r[:, None] * K * c, rtol=1e-6)
     assert max(found.sum(0).max(), found.sum(1).max()) < 1.15 < K.sum(0).max()
-    assert np.allclose(exclusive(Z.T, states).exp().T, found)
+    assert np.allclose(exclusive(Z.T).exp().T, found)
+
+
+def test_only_a_whole_picture_has_one_partner_for_each_side() -> None:
+    tiles = worn(2, Grid(4, 4), 14)
+    whole, pile = seams_in_time(tiles, Watch(None, None), gap=2), seam_costs(tiles, gap=2)
+    assert whole is not None
+    assert torch.equal(whole.right, seam_costs(tiles, gap=2, full=True).right)
+    assert not torch.allclose(whole.right, pile.right, rtol=0.01)
 
 
 def test_the_costs_of_turned_pieces_are_those_of_the_turned_tiles(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ first line of another tile is compared with that in three ways, each in units of
 the seam, in which what crosses the gap aslant still counts; and smoothed, in which small things that end in the gap do not. Beside
 them stands plain extrapolation, as without a gap. These four costs, and the pixels on both sides, are weighed by a small network
 (`networks.facing`) that has seen many photos with worn edges (`benchmarks/learn_seams.py`). It looks at one pair at a time; that
-each side has one partner at most is said by `exclusive`.
+each side has one partner at most, where no tile is missing, is said by `exclusive`.
 """
 
 from __future__ import annotations
@@ -102,27 +102,25 @@ ROUNDS = 10  # after which chances sum to 1.1 at most, in nearly all rows and co
 ALONE = -3.0  # logit of having no partner, as the border has none, beside partners whose shares sum to about one
 
 
-def exclusive(Z: Float[Tensor, "n n"], states: int = 1) -> Float[Tensor, "n n"]:
-    """Logarithms of the chances of all seams if each side of a piece has one partner or none: Sinkhorn's, with room for those who have none.
+def exclusive(Z: Float[Tensor, "n n"]) -> Float[Tensor, "n n"]:
+    """Logarithms of the chances of all seams if each side of a tile has one partner or none: Sinkhorn's, with room for those who have none.
 
-    A partner that somebody else needs more is left to him, which no edge can know by itself. Rows and columns change at the same time and by
-    half, so that a seam that is looked at upside down has the same chance.
+    A partner that somebody else needs more is left to him, which no edge can know by itself. Only where all tiles are there: sides whose
+    partner is missing would find one another (of four photos with a tenth of the tiles missing, 96.9 % of the neighbours instead of 99.7).
     """
-    if len(Z) < 2 * states:
+    if len(Z) < 2:
         return Z
-    tile = torch.arange(len(Z)) // states
-    Z = Z.masked_fill(tile[:, None] == tile, -math.inf)
+    Z = Z.clone().fill_diagonal_(-math.inf)
     Z = Z - Z.logsumexp(1, keepdim=True) / 2 - Z.logsumexp(0, keepdim=True) / 2
     alone, row, column = Z.new_tensor(ALONE), Z.new_zeros(len(Z), 1), Z.new_zeros(1, len(Z))
-    for _ in range(ROUNDS):
+    for _ in range(ROUNDS):  # rows and columns at the same time and by half: neither side comes first
         taken = (Z + column).logsumexp(1, keepdim=True), (Z + row).logsumexp(0, keepdim=True)
         row, column = (row - torch.logaddexp(taken[0], alone)) / 2, (column - torch.logaddexp(taken[1], alone)) / 2
     return Z + row + column
 
 
 def gapped_cost(Z: Float[Tensor, "n n"], states: int = 1) -> Float[Tensor, "n n"]:
-    """Costs whose affinities are about the chances of the seams; who is not likely costs as much as the unlikeliest who is."""
-    Z = exclusive(Z, states)
+    """Costs whose affinities are about the softmax of the logits; who is not likely costs as much as the unlikeliest who is."""
     known = Z[Z.isfinite()]
     return by_median(torch.exp(SHARPNESS * (known.max() - Z.clamp_min(float(known.min())))), states)
 

@@ -50,11 +50,13 @@ PASSES = 6  # over all pairs of tiles: extrapolation and two gradients, to the r
 PASSES_ACROSS = 16  # where there is a gap
 
 
-def seam_costs(tiles: Tiles, watch: Watch | None = None, every: int = 1, late: float = 0.0, gap: int = 0) -> Seams:
+def seam_costs(
+    tiles: Tiles, watch: Watch | None = None, every: int = 1, late: float = 0.0, gap: int = 0, full: bool = False
+) -> Seams:
     """Pixel values from 0 to 255, whatever the bit depth was; ``every`` so many pixels along a seam are compared.
 
     `Stopped` if the watch says so before all tiles are; for a limit of time, only ``late`` seconds after it. Seams of which not every pixel
-    is compared are compared as if there were no gap: the network of `gaps` knows whole ones.
+    is compared are compared as if there were no gap: the network of `gaps` knows whole ones. ``full``: no tile is missing (`gaps.exclusive`).
     """
     gap = gap if every == 1 else 0
     done, passes = 0.0, PASSES_ACROSS if gap else PASSES
@@ -67,8 +69,8 @@ def seam_costs(tiles: Tiles, watch: Watch | None = None, every: int = 1, late: f
             raise Stopped
         done += share
 
-    right, right_border = _one_way(tiles[:, ::every], tell, gap)
-    below, below_border = _one_way(tiles.transpose(1, 2)[:, ::every], tell, gap)
+    right, right_border = _one_way(tiles[:, ::every], tell, gap, full)
+    below, below_border = _one_way(tiles.transpose(1, 2)[:, ::every], tell, gap, full)
     return Seams(right, below, (right_border, below_border))
 
 
@@ -91,14 +93,14 @@ def seams_in_time(tiles: Tiles, watch: Watch, gap: int = 0) -> Seams | None:
         few = 0
     rough, began = None, watch.seconds
     try:
-        rough = seam_costs(tiles, watch, few, LATE, gap) if few else None
+        rough = seam_costs(tiles, watch, few, LATE, gap, full=True) if few else None
         enough = 1
         if rough is not None and limit is not None:
             whole = (watch.seconds - began) * few
             enough = math.ceil(whole / max(SHARE * (limit - watch.seconds), 1e-9))
         if not few:
-            return seam_costs(tiles, watch, late=LATE, gap=gap)
-        return seam_costs(tiles, watch, enough, gap=gap) if enough < few else rough
+            return seam_costs(tiles, watch, late=LATE, gap=gap, full=True)
+        return seam_costs(tiles, watch, enough, gap=gap, full=True) if enough < few else rough
     except Stopped:
         return rough
 
@@ -106,16 +108,19 @@ def seams_in_time(tiles: Tiles, watch: Watch, gap: int = 0) -> Seams | None:
 Tell = Callable[[float], None]
 
 
-def _one_way(tiles: Float[Tensor, "n along across channels"], tell: Tell, gap: int) -> tuple[Tensor, Tensor]:
+def _one_way(
+    tiles: Float[Tensor, "n along across channels"], tell: Tell, gap: int, full: bool
+) -> tuple[Tensor, Tensor]:
     last, before_last = tiles[:, :, -1].contiguous(), tiles[:, :, -2].contiguous()
     first, second = tiles[:, :, 0].contiguous(), tiles[:, :, 1].contiguous()
     E = extrapolation(before_last, last, first, second, tell)
     if gap:
-        from .gaps import across, facing, gapped_cost, likely
+        from .gaps import across, exclusive, facing, gapped_cost, likely
 
         onward, backward = across(tiles, gap, tell), across(tiles.flip(2), gap, tell)
         costs = [E, *(a + b.T for a, b in zip(onward, backward, strict=True))]
-        return gapped_cost(facing(tiles, likely(costs), gap, tell)), logs_for_border(E, costs[1], last[0])
+        Z = facing(tiles, likely(costs), gap, tell)
+        return gapped_cost(exclusive(Z) if full else Z), logs_for_border(E, costs[1], last[0])
     M = gradients(before_last, last, first, tell) + gradients(second, first, last, tell).T
     return seam_cost(E, M, last[0])
 
