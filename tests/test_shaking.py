@@ -90,3 +90,13 @@ def test_what_is_sure_is_not_shaken():
     search = Reassembly(np.arange(H * W), sure, np.random.default_rng(0), Effort())
     assert not search._shakes
     assert shaking.shaken(np.arange(H * W), sure, np.random.default_rng(0)).tolist() == list(range(H * W))
+
+
+def test_who_is_stopped_is_not_waited_for(monkeypatch):
+    """Between two looks at whether to go on a large board would be shaken for many seconds."""
+    belief, order = plain(seed=0)
+    asked, jumps = [], []
+    monkeypatch.setattr(shaking, "AT_ONCE", 100)
+    monkeypatch.setattr(shaking, "shake", lambda *given: jumps.append(len(given[-1])))
+    shaking.shaken(order, belief, np.random.default_rng(0), lambda: bool(asked.append(0)) or len(asked) < 4)
+    assert jumps == [100, 100, 100]
