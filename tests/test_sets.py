@@ -223,7 +223,9 @@ def test_alternatives_are_other_orders_the_best_first():
     grid = us.solve(us.Grid(3, 4), cost=(right, below))
     for other in grid.alternatives(2):
         assert other.energy == pytest.approx(float(us.Grid(3, 4).energy(other.order, (right, below))))
-    assert us.solve(us.Path(5), cost=cost[:7, :7], reject=0.4).alternatives(2) == []
+    partial = us.solve(us.Path(5), cost=cost[:7, :7], reject=0.4)
+    energies = [other.energy for other in partial.alternatives(2)]
+    assert partial.best_energy <= energies[0] <= energies[1]
     assert grid.alternatives(0) == []
 
 

@@ -46,7 +46,7 @@ def symbolic(*tensors: object) -> bool:
     """
     if torch.compiler.is_compiling():
         return True
-    if torch.jit.is_tracing():
+    if torch.jit.is_tracing():  # pyright: ignore[reportPrivateImportUsage]
         raise BadInput("torch.jit.trace cannot follow the kernels of unshuffle: use torch.export or torch.compile.")
     return any(isinstance(t, Tensor) and (type(t) not in PLAIN or t.is_meta or _wrapped(t)) for t in tensors)
 
