@@ -1,4 +1,4 @@
-"""While kernels run, numbers too small for a float of full precision are 0: the processor takes a hundred times as long for each of them.
+"""While kernels run, numbers too small for a float of full precision are 0: the processor takes many times as long for each of them.
 
 Soft permutations of networks in training, and of annealings that come to an end, are full of them (in float32 from $10^{-38}$ down to $10^{-45}$),
 and a gradient reads each 2T times.

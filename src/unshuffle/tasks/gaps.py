@@ -106,7 +106,7 @@ def exclusive(Z: Float[Tensor, "n n"]) -> Float[Tensor, "n n"]:
     """Logarithms of the chances of all seams if each side of a tile has one partner or none: Sinkhorn's, with room for those who have none.
 
     A partner that somebody else needs more is left to him, which no edge can know by itself. Only where all tiles are there: sides whose
-    partner is missing would find one another (of four photos with a tenth of the tiles missing, 96.9 % of the neighbours instead of 99.7).
+    partner is missing would find one another.
     """
     if len(Z) < 2:
         return Z

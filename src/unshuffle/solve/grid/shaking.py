@@ -22,8 +22,7 @@ HOT, COLD = 5.0, 3.0
 """Temperatures, in units of score over the logarithm of the number of loose tiles, since so many places rival with the right one: at the first
 plain regions fall apart, below the second hardly anything moves."""
 JUMPS = 8000
-"""That are tried per loose tile, at 1 to 8 microseconds each. Chosen on two crops of 32 x 24 tiles of a noisy black sky, of whose neighbours 0.65 and 0.69
-were right without shaking: by shaking alone 0.84 on average, in 9 s instead of 48 and 27 (cooled from 0.7 or 0.8 to 0.45). Five other photos of 24 x 18 tiles, dark and noisy: 0.87 against 0.82."""
+"""That are tried per loose tile, at 1 to 8 microseconds each. Chosen on two crops of 32 x 24 tiles of a noisy black sky."""
 STEPS = 50  # of temperature
 AT_ONCE = 100_000  # jumps between two looks at whether to go on: some tenths of a second
 WEAK = 0.1  # affinity of a seam that is wrong, or too plain to tell
