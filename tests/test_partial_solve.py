@@ -9,6 +9,8 @@ import torch
 import unshuffle as us
 from unshuffle.errors import BadInput
 from unshuffle.solve import exact, partial
+from unshuffle.solve.confidence import place_masses
+from unshuffle.solve.graph import unit_of
 from unshuffle.solve.grid.pieces import Pieces, Whole
 from unshuffle.solve.partial import Squared, _thinned
 from unshuffle.solve.prices import Prices, usual_price
@@ -292,6 +294,73 @@ def test_where_nobody_is_left_out_a_path_is_as_sure_as_without_prices(n):
     whole, priced = us.solve(us.Path(n), cost=cost), us.solve(us.Path(n), cost=cost, reject=100.0)
     assert priced.order.tolist() in (whole.order.tolist(), whole.order.flip(0).tolist())
     torch.testing.assert_close(priced.confidence, whole.confidence)
+
+
+@pytest.mark.parametrize("n", [3, 5, 7])
+def test_where_nobody_is_left_out_a_tour_is_as_sure_as_without_prices(n):
+    """It was as unsure as a tour that may begin anywhere is of its first place."""
+    x = torch.rand(n, 2, generator=torch.Generator().manual_seed(n)).double()
+    cost = torch.cdist(x, x)
+    whole, priced = us.solve(us.Cycle(n), cost=cost), us.solve(us.Cycle(n), cost=cost, reject=100.0)
+    torch.testing.assert_close(priced.confidence, whole.confidence)
+
+
+@pytest.mark.parametrize("empty", [1, 3])
+def test_a_tour_with_an_empty_place_is_as_sure_as_the_path_that_is_left_wherever_it_begins(empty):
+    x = torch.rand(6, 2, generator=torch.Generator().manual_seed(4)).double()
+    cost = torch.cdist(x, x)
+    allowed = torch.ones(6, 7, dtype=torch.bool)
+    allowed[:, empty] = False
+    path, tour = us.solve(us.Path(6), cost=cost), us.solve(us.Cycle(7), cost=cost, reject=False, allowed=allowed)
+    assert tour.order[empty] == -1
+    assert tour.energy == pytest.approx(path.energy)
+    anchored = us.solve(
+        us.Path(6), cost=cost, allowed=torch.ones(6, 6, dtype=torch.bool)
+    )  # a mask: from either end is not the same
+    torch.testing.assert_close(tour.confidence, anchored.confidence)
+
+
+@pytest.mark.parametrize("n", [12, 30])
+def test_a_tour_among_strangers_is_sure_where_it_is_clear(n):
+    angle = torch.arange(n, dtype=torch.float64) / n * 2 * torch.pi
+    points = torch.cat((torch.stack((angle.cos(), angle.sin()), 1), torch.tensor([[9.0, 9.0], [-9.0, 7.0]]).double()))
+    found = us.solve(us.Cycle(n), cost=torch.cdist(points, points), reject=False)
+    assert found.left_out.tolist() == [n, n + 1]
+    assert found.confidence.min() > 0.8
+
+
+def test_nobody_pays_for_a_link_to_whoever_stands_in_its_place():
+    """The soft permutation of a partial problem against prices and links added one by one."""
+    g = torch.Generator().manual_seed(1)
+    cost, flow = torch.rand(5, 5, dtype=torch.float64, generator=g), torch.rand(4, 4, dtype=torch.float64, generator=g)
+    cost, flow = (cost + cost.T).fill_diagonal_(0), (flow + flow.T).fill_diagonal_(0)
+    found = us.solve(us.Graph(flow), cost=cost, reject=(0.7, 0.1))
+    problem = found.given
+    paid = torch.zeros(problem.size, problem.size, dtype=torch.float64)
+    for i in range(problem.size):
+        for a in range(4):
+            beside = [(b, int(k)) for b, k in enumerate(found.order) if b != a and k >= 0] if i < 5 else []
+            paid[i, a] = sum(flow[a, b] * cost[i, k] + flow[b, a] * cost[k, i] for b, k in beside) + (
+                -0.7 if i < 5 else 0.1
+            )
+    masses = place_masses(paid, unit_of(problem.graph, problem.priced))
+    torch.testing.assert_close(found.soft, masses[:5, :4].float())
+
+
+@pytest.mark.parametrize("kind", LAYOUTS)
+@pytest.mark.parametrize("reject", [None, False, 0.8])
+def test_alternatives_keep_to_what_is_allowed(kind, reject):
+    g = torch.Generator().manual_seed(3)
+    m, n = (6, 6) if reject is None else (7, 6)
+    cost = torch.rand(m, m, dtype=torch.float64, generator=g)
+    allowed = torch.rand(m, n, generator=g) < 0.7
+    allowed[torch.arange(n), torch.arange(n)] = True
+    found = us.solve(LAYOUTS[kind](n), cost=cost + cost.T, allowed=allowed, reject=reject)
+    others = found.alternatives(5)
+    assert others or (kind == "graph" and reject is None)  # of a graph only what the runs ended in
+    for other in others:
+        placed = other.order >= 0
+        assert allowed[other.order[placed], torch.arange(n)[placed]].all()
 
 
 def test_prices_make_a_path_less_sure_the_nearer_they_are():

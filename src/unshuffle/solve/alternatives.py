@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from ..errors import whole
@@ -41,6 +41,7 @@ def alternatives(found: Solution, count: int) -> list[Polished]:
         return []  # numbered anew
     energy = _energy(found)
     tried = torch.cat((found.best_order.unsqueeze(0), found.order.unsqueeze(0), found.starts, changed(found)))
+    tried = permitted(tried, found.allowed)
     cost = _cost(found)
     reversible = isinstance(cost, Large) or (isinstance(cost, Tensor) and torch.equal(cost, cost.mT))
     if isinstance(found.layout, Graph):  # such as 2-SUM, whatever the costs are
@@ -61,6 +62,13 @@ def different(
         if len(kept) == count:
             break
     return list(kept.values())
+
+
+def permitted(orders: Int[Tensor, "orders n"], allowed: Bool[Tensor, "m n"] | None) -> Int[Tensor, "some n"]:
+    """Those in which everybody stands where it may; empty positions are always permitted."""
+    if allowed is None:
+        return orders
+    return orders[((orders < 0) | allowed[orders, torch.arange(orders.shape[1])]).all(1)]
 
 
 def _cost(found: Solution) -> Any:
@@ -175,6 +183,7 @@ def _of_partial(found: Solution, problem: Squared, count: int) -> list[Polished]
     chain = isinstance(problem.layout, (Path, Cycle))
     pairs = _pairs(order) if n > 1 else order.unsqueeze(0)
     tried = torch.cat((order.unsqueeze(0), pairs, exchanged, *([_turned(order)] if chain and n > 1 else [])))
+    tried = permitted(tried, found.allowed)
     weights, cost = problem.graph.weights, problem.cost
     reversible = torch.equal(cost, cost.mT) and (chain or torch.equal(weights, weights.flip(0, 1)))
     return different(problem.layout, reversible, tried, problem.costs(tried), count)

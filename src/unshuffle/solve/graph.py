@@ -59,14 +59,14 @@ def solve_graph(
 
 def judge_graph(layout: Graph, cost: Tensor, order: Int[Tensor, "n"], allowed: Tensor | None) -> tuple[Tensor, Tensor]:
     """An order as a permutation, and how sure the place of each item in it is."""
-    marginal, unit = marginals(layout, cost, order)
-    return to_matrix(order, torch.float32), place_share(marginal, order, unit)
-
-
-def marginals(layout: Graph, cost: Tensor, order: Int[Tensor, "n"]) -> tuple[Float[Tensor, "n n"], float]:
-    """Per item and position, what the item would pay there while all others stay, and the unit in which that is much."""
     problem = _Scaled(cost, layout.weights)
-    return problem.marginal(order), problem.unit
+    return to_matrix(order, torch.float32), place_share(problem.marginal(order), order, problem.unit)
+
+
+def unit_of(layout: Graph, cost: Tensor) -> float:
+    """How much more energy is much."""
+    problem = _Scaled(cost, layout.weights)
+    return problem.unit * problem.size
 
 
 def default_runs(n: int) -> int:

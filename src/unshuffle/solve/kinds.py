@@ -272,7 +272,7 @@ def solved(
     status = watch.status if watch.stopped else ended
     told = {"seconds": watch.seconds, "status": status, "history": watch.history, "layout": problem}
     weigh = None if method.shares is None else partial(method.shares, problem, given, mask)
-    return replace(found, polished=polished, given=given, weigh=weigh, **told)
+    return replace(found, polished=polished, given=given, allowed=mask, weigh=weigh, **told)
 
 
 def tried_all(method: Method, layout: Any, cost: Any, allowed: Tensor | None) -> Solution:

@@ -22,8 +22,8 @@ from ..structure.layouts import Cycle, Graph, Grid, Path, relation_weights
 from ..watch import Watch
 from . import checks, exact
 from .confidence import place_masses
-from .cycle.solver import solve_cycle
-from .graph import Assignments, default_runs, marginals, solve_graph
+from .cycle.solver import judge_cycle, solve_cycle
+from .graph import Assignments, default_runs, solve_graph, unit_of
 from .local_search import improve_assignment, improve_path, improve_tour
 from .path.solver import CONFIDENCE, judge_path, solve_path
 from .prices import Prices
@@ -139,7 +139,7 @@ def solve_partial(
     energies = problem.energy(ends)
     best = int(energies.argmin())
     soft, confidence = _judged(problem, ends[best])
-    if isinstance(layout, Path):
+    if isinstance(layout, (Path, Cycle)):
         confidence = _along(problem, ends[best], allowed)
     same = float((energies <= energies[best] + 1e-9 * energies[best].abs()).double().mean())
     return Solution(problem.partial(ends[best]), float(energies[best]), soft, confidence, energies, same)
@@ -188,8 +188,9 @@ def _settled(problem: Squared, order: Int[Tensor, "size"], mask: Tensor | None, 
 
 def _judged(problem: Squared, order: Int[Tensor, "size"]) -> tuple[Float[Tensor, "m n"], Float[Tensor, "m"]]:
     """How likely each item is at each position, given the others, and how sure its place is, or that it has none."""
-    masses = place_masses(*marginals(problem.graph, problem.priced, order))
     m, n = problem.m, problem.layout.n
+    elsewhere = torch.nn.functional.pad(_paid(problem, order), (0, problem.size - n))  # outside nobody pays
+    masses = place_masses(elsewhere, unit_of(problem.graph, problem.priced))
     place = torch.empty_like(order)
     place[order] = torch.arange(len(order))
     inside = place[:m] < n
@@ -199,41 +200,55 @@ def _judged(problem: Squared, order: Int[Tensor, "size"]) -> tuple[Float[Tensor,
 
 
 def _along(problem: Squared, order: Int[Tensor, "size"], allowed: Tensor | None) -> Float[Tensor, "m"]:
-    """Of a path: how sure an item's place is among those that stand beside each other, as of a path of these alone, which is the same
-    from either end; times how sure it is that nobody else stands there. Of an item left out, how sure it is that it stands nowhere."""
+    """Of a chain: how sure an item's place is among those that stand beside each other, as of a path of these alone, which is the same
+    from either end, or of a tour, if no place in it is empty; times how sure it is that nobody else stands there. Of an item left out, how sure it is that it stands nowhere."""
     dearer, m = _exchanged(problem, order) / (CONFIDENCE * spacing(problem.cost.numpy())), problem.m
-    places, reach = problem.partial(order), problem.layout.reach if isinstance(problem.layout, Path) else 1
+    places, closed = problem.partial(order), isinstance(problem.layout, Cycle)
+    reach = problem.layout.reach if isinstance(problem.layout, Path) else 1
     outside = order[problem.layout.n :]
     sure = torch.ones(m, dtype=torch.float64)
     sure[outside[outside < m]] = torch.sigmoid(-torch.logsumexp(-dearer, 1))[outside < m]
     rivals = torch.cat((dearer[outside < m], dearer[outside >= m][:1]))  # all blanks are one
     alone = torch.sigmoid(-torch.logsumexp(-rivals, 0))
-    for positions in _stretches(places):
+    for positions in _stretches(places, closed):
         items = places[positions]
-        mask = None if allowed is None else allowed[items][:, positions]
-        among = judge_path(Path(len(items), reach), problem.cost[items][:, items], torch.arange(len(items)), mask)[1]
+        given = (
+            problem.cost[items][:, items],
+            torch.arange(len(items)),
+            allowed if allowed is None else allowed[items][:, positions],
+        )
+        whole = closed and len(items) == len(places)
+        among = (judge_cycle(Cycle(len(items)), *given) if whole else judge_path(Path(len(items), reach), *given))[1]
         sure[items] = among.double() * alone[positions]
     return sure.float()
 
 
 def _exchanged(problem: Squared, order: Int[Tensor, "size"]) -> Float[Tensor, "outside n"]:
     """How much dearer it is if somebody outside, an item or a blank, exchanges places with whoever stands at a position."""
+    n = problem.layout.n
+    paid, inside, outside = _paid(problem, order), order[:n], order[n:]
+    return paid[outside] - paid[inside, torch.arange(n)]
+
+
+def _paid(problem: Squared, order: Int[Tensor, "size"]) -> Float[Tensor, "size n"]:
+    """Per item or blank and position, what it would pay there while all others stay: links to those beside it, and its price; not the
+    link to whoever stands there now."""
     n, m = problem.layout.n, problem.m
     worth = problem.links.new_zeros(problem.size)
     if problem.prices is not None:
         worth[:m], worth[m:] = -problem.prices.items, problem.prices.position
-    inside, outside = order[:n], order[n:]
+    inside = order[:n]
     weights = problem.graph.weights[:n, :n].clone().to(worth)
     weights.fill_diagonal_(0)
-    beside = problem.links[:, inside] @ weights.T + problem.links.T[:, inside] @ weights + worth[:, None]
-    return beside[outside] - beside[inside, torch.arange(n)]
+    return problem.links[:, inside] @ weights.T + problem.links.T[:, inside] @ weights + worth[:, None]
 
 
-def _stretches(places: Int[Tensor, "n"]) -> list[Int[Tensor, "some"]]:
-    """The positions that are taken, those without an empty one between them together."""
-    taken = (places >= 0).nonzero().flatten()
+def _stretches(places: Int[Tensor, "n"], closed: bool) -> list[Int[Tensor, "some"]]:
+    """The positions that are taken, those without an empty one between them together; round the end if that is closed."""
+    first = int((places < 0).int().argmax()) if closed else 0
+    taken = (places.roll(-first) >= 0).nonzero().flatten()
     ends = (taken.diff() > 1).nonzero().flatten() + 1
-    return [part for part in taken.tensor_split(ends.tolist()) if len(part)]
+    return [(part + first) % len(places) for part in taken.tensor_split(ends.tolist()) if len(part)]
 
 
 def _thinned(order: Int[np.ndarray, "m"], problem: Squared) -> Int[np.ndarray, "n"]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from .. import plots
@@ -58,6 +58,8 @@ class Solution:
     """What was solved: a layout, or the user's own loss."""
     given: Any = field(default=None, repr=False)
     """What the items cost, as it was checked; None once they were numbered or turned anew."""
+    allowed: Bool[Tensor, "m n"] | None = field(default=None, repr=False)
+    """Which items may stand where, if not all everywhere."""
     weigh: Callable[[Solution], Any] | None = None
     """How often items are elsewhere in orders that are nearly as good, as `sets` asks; None: by the soft permutation."""
 
@@ -113,8 +115,8 @@ class Solution:
     def alternatives(self, count: int = 3) -> list[Polished]:
         """The ``count`` best orders that differ from the best, with their energies, the best of them first.
 
-        Of what was found on the way and of what one change makes of the best: that an order is missing does not say that it is worse. Where
-        items are left out, they may stand in these instead of others; grids of two costs with a price in numbers have none.
+        Of what was found on the way and of what one change makes of the best: that an order is missing does not say that it is worse. What is
+        not ``allowed`` is in none of them. Where items are left out, they may stand in these instead of others; grids of two costs with a price in numbers have none.
         """
         from .alternatives import alternatives
 

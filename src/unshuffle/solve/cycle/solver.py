@@ -104,12 +104,7 @@ def _confidence(layout: Cycle, cost: Tensor, costs: Scaled, found: Best, asked: 
     if asked.watch.stopped:
         return alone.float()
     with dispensable():
-        mask = None if asked.allowed is None else asked.allowed.numpy()
-        given, order = cost.double().numpy(), best.numpy()
-        calm = CALM * usual_temperature(layout, given, order[None])
-        walk = walk_around(layout, given, order, calm, allowed=mask)
-        near = shared_links(torch.cat((best.unsqueeze(0), torch.from_numpy(walk))), 0, **links)
-        return _mean(near, alone)
+        return _mean(_among_near(layout, cost, best, asked.allowed), alone)
     return alone.float()
 
 
@@ -119,11 +114,21 @@ def _mean(near: Float[Tensor, "n"], alone: Float[Tensor, "n"]) -> Float[Tensor, 
 
 
 def judge_cycle(layout: Cycle, cost: Tensor, order: Int[Tensor, "n"], allowed: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The same for few items, of which all tours are asked how often they have a link, instead of a walk among them."""
+    """The same of a tour that no round ended in; of few items all tours are asked how often they have a link, instead of a walk among them."""
     soft, n = to_matrix(order, torch.float32), layout.n
-    if n < 3 or n > exact.MOST:
+    if n < 3:
         return soft, torch.ones(n)
-    tours = exact.all_orders(n, allowed)
+    if _constant(cost):  # no scale to compare gaps by
+        place = torch.full((n,), 1 / n, dtype=cost.dtype)
+    else:
+        costs = Scaled(cost, Tours())
+        place = insertion_share(order, cost, costs.nearest * costs.unit, closed=True)
+    return soft, _mean((_among_all if n <= exact.MOST else _among_near)(layout, cost, order, allowed), place)
+
+
+def _among_all(layout: Cycle, cost: Tensor, order: Int[Tensor, "n"], allowed: Tensor | None) -> Float[Tensor, "n"]:
+    """Per item how often tours have its rarer link, the shorter the oftener."""
+    n, tours = layout.n, exact.all_orders(layout.n, allowed)
     calm = CALM * usual_temperature(layout, cost.numpy(), order.unsqueeze(0).numpy())
     energies = layout.energy(tours, cost)
     weight = (-(energies - energies.min()) / calm).softmax(0)
@@ -135,10 +140,16 @@ def judge_cycle(layout: Cycle, cost: Tensor, order: Int[Tensor, "n"], allowed: T
     after = follows[order, order.roll(-1)]
     near = torch.empty_like(after)
     near[order] = torch.minimum(after, after.roll(1)).clamp_max(1.0)
-    if _constant(cost):  # no scale to compare gaps by
-        return soft, _mean(near, torch.full_like(near, 1 / n))
-    costs = Scaled(cost, Tours())
-    return soft, _mean(near, insertion_share(order, cost, costs.nearest * costs.unit, closed=True))
+    return near
+
+
+def _among_near(layout: Cycle, cost: Tensor, order: Int[Tensor, "n"], allowed: Tensor | None) -> Float[Tensor, "n"]:
+    """The same, of tours that a walk among those that are nearly as good comes by."""
+    given, best = cost.double().numpy(), order.numpy()
+    calm = CALM * usual_temperature(layout, given, best[None])
+    walk = walk_around(layout, given, best, calm, allowed=None if allowed is None else allowed.numpy())
+    directed = not torch.equal(cost, cost.mT)
+    return shared_links(torch.cat((order.unsqueeze(0), torch.from_numpy(walk))), 0, closed=True, directed=directed)
 
 
 MOST_TOGETHER = 64  # runs in one batch, and less where their matrices would not fit
