@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ..structure.layouts import Cycle, Graph, Grid, Path, relation_weights
-from ..watch import Watch
+from ..watch import Watch, dispensable
 from . import checks, exact
 from .confidence import place_masses
 from .cycle.solver import judge_cycle, solve_cycle
@@ -140,7 +140,8 @@ def solve_partial(
     best = int(energies.argmin())
     soft, confidence = _judged(problem, ends[best])
     if isinstance(layout, (Path, Cycle)):
-        confidence = _along(problem, ends[best], allowed)
+        with dispensable():
+            confidence = _along(problem, ends[best], allowed)
     same = float((energies <= energies[best] + 1e-9 * energies[best].abs()).double().mean())
     return Solution(problem.partial(ends[best]), float(energies[best]), soft, confidence, energies, same)
 
