@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -85,3 +86,32 @@ def test_a_training_keeps_the_pages_of_its_steps(monkeypatch):
     )  # fmt: skip
     assert met
     assert met[-1] < 100
+
+
+ALLOWED = torch.eye(70, dtype=torch.bool) | (torch.arange(70) % 3 > 0)
+CALLS = {
+    "sinkhorn": lambda scores, n: us.sinkhorn(scores),
+    "large scores": lambda scores, n: us.sinkhorn(scores * 900),
+    "samples": lambda scores, n: us.gumbel_sinkhorn(scores, samples=2),
+    "a beta for each entry": lambda scores, n: us.gumbel_sinkhorn(scores, torch.rand(16, n, n) + 0.5, samples=2),
+    "local": lambda scores, n: us.gumbel_sinkhorn(scores, samples=2, local=us.LocalTemperature()),
+    "masked": lambda scores, n: us.gumbel_sinkhorn(scores, allowed=ALLOWED[:n, :n], local=us.LocalTemperature()),
+    "learned beta": lambda scores, n: us.gumbel_sinkhorn(scores, torch.ones(16, 1, 1, requires_grad=True)),
+    "rejecting": lambda scores, n: us.sinkhorn(scores, reject=0.5),
+    "rectangular": lambda scores, n: us.gumbel_sinkhorn(scores[:, : n - 1]),
+    "tolerance": lambda scores, n: us.sinkhorn(scores, tolerance=1e-3),
+}
+
+
+@pytest.mark.parametrize("n", [4, 10, 24, 70])
+@pytest.mark.parametrize("call", CALLS)
+def test_nothing_is_held_on_to_once_the_gradient_is_there(call, n):
+    entries, weights = (np.random.default_rng(k).normal(size=(16, n, n)).astype(np.float32) for k in range(2))
+    seen = [weakref.ref(array) for array in (entries, weights)]
+    scores = torch.from_numpy(entries).requires_grad_()
+    P = CALLS[call](scores, n)
+    upon = torch.from_numpy(weights)[:, : P.shape[-2]]
+    P.backward(upon if P.ndim == 3 else upon.expand(P.shape))
+    del entries, weights, scores, P, upon
+    gc.collect()
+    assert [array() for array in seen] == [None, None]

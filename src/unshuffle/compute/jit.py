@@ -41,6 +41,7 @@ def njit(function: Callable[..., Any] | None = None, *, fastmath: bool | set[str
 
     ``fastmath=True`` is ``FASTMATH``; a set of flags of LLVM is that set. ``counts=False`` is for what other kernels call, and makes and
     returns no array: it does not count who uses those that it was given, which would take a lock of the processor for each row of one.
+    Nor may it call one that counts and returns an array: nobody would let go of that again.
     """
     if function is None:
         return lambda f: njit(f, fastmath=fastmath, counts=counts)

@@ -102,12 +102,6 @@ def _scale_without_noise(x, scores, beta, field):
             x[j] = beta * scores[j]
 
 
-@njit
-def field_of(given, b):
-    """The field of a batch entry, flat; empty if there is none."""
-    return given.field[b % given.field.shape[0]] if given.field.shape[0] else given.scores[0, :0]
-
-
 @njit(counts=False)
 def _by_sums(x, low, high, scores, noise, given, b):
     """x = (scores + noise x) times the field of batch entry b, given by sums, for the rows that are x[low:high]; without scores x times it."""
@@ -172,8 +166,10 @@ def lay_out_field(out, given, b):
 @njit(counts=False)
 def logits(x, given, m, words, field):
     """x = L of matrix m, flat; ``field`` is that of its batch entry, if it was laid out, and else empty."""
-    b = m % given.scores.shape[0]
-    _noisy(x, given, m, given.beta[b], field if field.size else field_of(given, b), words)
+    b, fields = m % given.scores.shape[0], given.field
+    if fields.shape[0] and field.size == 0:
+        field = fields[b % fields.shape[0]]
+    _noisy(x, given, m, given.beta[b], field, words)
 
 
 @njit(counts=False)
@@ -187,10 +183,11 @@ def tempered(D, given, b):
     """D *= beta of batch entry b, flat: from the gradient by L to that by the scores."""
     if as_given(given, b):
         return
-    field, beta = field_of(given, b), given.beta[b]
+    fields, beta = given.field, given.beta[b]
     if given.rows.shape[0]:
         _by_sums(D, 0, D.size, None, beta, given, b)
-    elif field.size:
+    elif fields.shape[0]:
+        field = fields[b % fields.shape[0]]
         for j in range(D.size):
             D[j] *= field[j]
     else:
@@ -202,7 +199,9 @@ def tempered(D, given, b):
 def spend(D, given, m, share, outs, words, x):
     """dL of matrix m (flat) on to its scores, times beta; and to beta, times the noisy scores, which are made again in x."""
     b = m % given.scores.shape[0]
-    field, beta, to_scores = field_of(given, b), given.beta[b], outs.scores[share, b]
+    fields, field, beta, to_scores = given.field, D[:0], given.beta[b], outs.scores[share, b]
+    if fields.shape[0]:
+        field = fields[b % fields.shape[0]]
     fresh = not outs.filled[share, b]
     outs.filled[share, b] = True
     if field.size and fresh:
