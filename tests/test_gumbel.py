@@ -201,8 +201,8 @@ def test_a_field_that_is_not_written_down_is_the_same(n, dtype, noise):
     scores[1] *= 400  # the scalings of one of them need powers of two
     beta = torch.tensor([0.7, 1.0, 1.9], dtype=dtype).reshape(3, 1, 1)
     settings, found = (us.ExcessEntropy(0.1), 0.5), []
-    assert us.LocalTemperature(*settings).of_scores(scores, beta, 10) is not None
-    assert WrittenDown(*settings).of_scores(scores, beta, 10) is None
+    assert us.LocalTemperature(*settings).of_scores(scores, beta) is not None
+    assert WrittenDown(*settings).of_scores(scores, beta) is None
     for kind in (us.LocalTemperature, WrittenDown):
         s = scores.clone().requires_grad_()
         P = us.gumbel_sinkhorn(s, beta, samples=2, local=kind(*settings), noise=noise, generator=seeded(1))
@@ -230,14 +230,15 @@ def test_second_derivatives_with_a_field_that_is_not_written_down():
 def test_where_a_controller_has_to_see_the_soft_permutation_it_does():
     local, scores = us.LocalTemperature(), torch.randn(2, 30, 30)
     one = torch.ones(())
-    assert local.of_scores(scores, one, 10) is not None
-    assert local.of_scores(scores[..., :9, :9], one, 10) is None, "small ones go eight at a time"
-    assert local.of_scores(scores, torch.ones(30, 30), 10) is None
-    assert local.of_scores(scores, one.clone().requires_grad_(), 10) is None
-    assert us.LocalTemperature(combine=us.MeanTau()).of_scores(scores, one, 10) is None
-    assert us.LocalTemperature(us.DegreeViolation()).of_scores(scores, one, 10) is None
+    assert local.of_scores(scores, one) is not None
+    assert local.of_scores(scores[..., :9, :9], one) is None, "small ones go eight at a time"
+    assert local.of_scores(scores, torch.ones(30, 30)) is None
+    assert local.of_scores(scores, one.clone().requires_grad_()) is None
+    assert us.LocalTemperature(combine=us.MeanTau()).of_scores(scores, one) is None
+    assert us.LocalTemperature(us.DegreeViolation()).of_scores(scores, one) is None
     scores[0, 1, 2] = -math.inf
-    assert local.of_scores(scores, one, 10) is None
+    forbidden = (us.gumbel_sinkhorn(scores, local=kind(), generator=seeded(1)) for kind in (type(local), WrittenDown))
+    torch.testing.assert_close(*forbidden, rtol=0, atol=0)
     scores[0, 1] = -math.inf
     with pytest.raises(us.BadInput, match="row 1 of matrix 0"):
         us.gumbel_sinkhorn(scores, local=local)

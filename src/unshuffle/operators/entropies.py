@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,16 +12,11 @@ from torch import Tensor
 from ..compute.jit import have_numba, njit
 from ..compute.threads import in_chunks
 from ..compute.transforms import in_transform, operator
-from ..shapes import Mask, Scores, SoftPermutation
-from ._sinkhorn.engine import by_kernels
+from ..shapes import Mask, SoftPermutation
 from ._sinkhorn.entropy import entropies_of, new_terms
-from ._sinkhorn.noise import SILENT
 from .assignment import mask_for
 from .permutation import entropy
 from .precision import in_full_precision
-
-if TYPE_CHECKING or have_numba:
-    from ._sinkhorn import kernel
 
 PerItem = Float[Tensor, "*batch m"]
 PerPosition = Float[Tensor, "*batch n"]
@@ -49,22 +43,6 @@ def row_and_column_entropies(soft: SoftPermutation, allowed: Mask | None = None)
     mask_for(soft, allowed)
     rows, columns = _both_entropies(soft.detach().masked_fill(~allowed, 1.0))  # 1 log 1 is nothing
     return _of_allowed(rows, allowed, -1), _of_allowed(columns, allowed, -2)
-
-
-def settled_entropies(scores: Scores, beta: Tensor, iterations: int) -> Float[Tensor, "2 *batch n"] | None:
-    """``row_and_column_entropies(sinkhorn(beta * scores, iterations))``, for which nobody writes that Sinkhorn down; no gradient.
-
-    None where that cannot be done or would not pay: outside of the kernels, for small matrices, where entries are forbidden, and
-    for a beta per entry or one that learns.
-    """
-    n, one_each = scores.shape[-1], beta.numel() == beta.shape[:-2].numel()
-    if not one_each or beta.requires_grad or not by_kernels(scores) or n < 2 or n in kernel.SMALL:
-        return None
-    try:
-        found = kernel.entropies(kernel.problem(scores, beta, SILENT), n, iterations)
-    except kernel.Unusable:
-        return None  # who computes it the other way finds the words
-    return torch.from_numpy(found).reshape(2, *scores.shape[:-1]) * (1 / math.log(n))
 
 
 def _of_allowed(entropies: Tensor, allowed: Mask, dim: int) -> Tensor:

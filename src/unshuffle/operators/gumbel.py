@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from ..compute.transforms import symbolic
 from ..errors import BadInput, called_with, function, number, shown, whole
 from ..shapes import Mask, Scores
 from ._sinkhorn.block import WHOLE
+from ._sinkhorn.checks import Unusable
 from ._sinkhorn.engine import perturbed_sinkhorn
 from ._sinkhorn.field import FieldOfSums
 from ._sinkhorn.noise import SILENT, Noise, new_key
@@ -95,16 +97,18 @@ def soft_square(
                 "The degrees of a tour are of items that all have a place; where some are left out (reject, keep, more items or "
                 "more positions), take another signal, such as us.ExcessEntropy()."
             )
+    drawn = Noise(float(noise), new_key(generator), *_place(scores, share)) if noise else SILENT
+
+    def soft(beta: Tensor | FieldOfSums) -> Tensor:
+        return perturbed_sinkhorn(scores, beta, samples=samples, noise=drawn, iterations=iterations, block=block)
+
+    if (of_scores := getattr(local, "of_scores", None)) is not None and padded is None and allowed is None:
+        field = of_scores(scores.detach(), base)
+        with suppress(Unusable):  # the other way can take it, or finds the words
+            if field is not None:
+                return soft(field), padded
     led = base if local is None else _led(local, scores, base, iterations, allowed, padded)
-    soft = perturbed_sinkhorn(
-        scores,
-        led if isinstance(led, FieldOfSums) else _field(led, padded),
-        samples=samples,
-        noise=Noise(float(noise), new_key(generator), *_place(scores, share)) if noise else SILENT,
-        iterations=iterations,
-        block=block,
-    )
-    return soft, padded
+    return soft(_field(led, padded)), padded
 
 
 def _led(
@@ -114,11 +118,8 @@ def _led(
     iterations: int,
     allowed: Mask | None,
     padded: Padded | None,
-) -> Tensor | FieldOfSums:
+) -> Tensor:
     """What ``local`` makes of beta."""
-    of_scores = getattr(local, "of_scores", None) if padded is None and allowed is None else None
-    if of_scores is not None and (field := of_scores(scores.detach(), beta, iterations)) is not None:
-        return field
     block = WHOLE if padded is None else padded.border.block
     with torch.no_grad():
         settled = perturbed_sinkhorn(scores.detach(), _field(beta, padded).detach(), iterations=iterations, block=block)

@@ -20,8 +20,8 @@ from torch import Tensor
 
 from ..compute.memory import added
 from ..errors import BadInput, function, number, shown
-from ..operators._sinkhorn.field import FieldOfSums
-from ..operators.entropies import settled_entropies
+from ..operators._sinkhorn.engine import field_to_come
+from ..operators._sinkhorn.field import FieldOfSums, Lead
 from ..operators.gumbel import controller
 from ..operators.permutation import rectangle
 from ..shapes import Scores
@@ -128,16 +128,13 @@ class LocalTemperature:
             beta0 * field if wants_gradient else field.mul_(beta0)
         )  # in place: to allocate costs more than to multiply
 
-    def of_scores(self, scores: Scores, beta0: Tensor, iterations: int) -> FieldOfSums | None:
-        r"""The field for $Q = \mathrm{Sinkhorn}(\beta_0 S)$, if neither Q nor the field has to be written down for it."""
+    def of_scores(self, scores: Scores, beta0: Tensor) -> FieldOfSums | None:
+        r"""The field for $Q = \mathrm{Sinkhorn}(\beta_0 S)$, if neither Q nor the field has to be written down for it: kernels find it themselves."""
         signal, known = self.signal, (LocalTemperature, ExcessEntropy, MeanBeta)
         # exactly these: what is derived from them may compute something else
         if not isinstance(signal, ExcessEntropy) or (type(self), type(signal), type(self.combine)) != known:
             return None
-        entropies = settled_entropies(scores, beta0, iterations)
-        if entropies is None:
-            return None
-        return FieldOfSums(beta0, *0.5 / (1 + self.max_boost * signal.excess(entropies)))
+        return field_to_come(scores, beta0, Lead(float(signal.threshold), float(self.max_boost)))
 
 
 def relative_field(local: Controller, Q: Square, allowed: Allowed | None = None) -> Field:

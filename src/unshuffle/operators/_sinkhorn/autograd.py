@@ -25,10 +25,13 @@ def solved(
 ) -> tuple[Tensor, kernel.State]:  # fmt: skip
     """What the kernel's forward gives, or one sentence."""
     try:
-        draws, state = kernel.forward(given, scores, samples, iterations, tolerance)
+        lead = beta.lead if isinstance(beta, FieldOfSums) else None
+        draws, state = kernel.forward(given, scores, samples, iterations, tolerance, lead)
     except kernel.Unusable:
+        if isinstance(beta, FieldOfSums):
+            raise  # who computes it the other way finds the words
         check_finite(scores, "Scores")
-        if isinstance(beta, Tensor):
+        if beta is not None:
             check_finite(beta, "beta")
         check_feasible(scores, scores, block)
         raise BadInput("The scores times beta are too large to compute with; scale them down.") from None

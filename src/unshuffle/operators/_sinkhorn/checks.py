@@ -13,6 +13,10 @@ from ..assignment import why_infeasible
 from .block import WHOLE, Block
 
 
+class Unusable(Exception):
+    """NaN, +inf or a row or column that is forbidden altogether; the caller finds the words."""
+
+
 def check_finite(values: Tensor, name: str) -> None:
     """NaN and +inf in one sentence; -inf in scores forbids an entry and is fine."""
     bad = values.isnan() | (values == torch.inf)

@@ -11,15 +11,15 @@ from ...compute.jit import have_numba
 from ...compute.transforms import forwards, in_transform, symbolic, transformed_in_graph
 from ..backends import choose, chosen_at_run
 from .block import WHOLE, Block, Border
-from .checks import check_feasible, check_finite
-from .field import FieldOfSums
+from .checks import Unusable, check_feasible, check_finite
+from .field import FieldOfSums, Lead
 from .in_torch import Perturb, TorchSinkhorn, perturbed, plain_sinkhorn
 from .noise import SILENT, Noise
 from .on_gpu import through_gpu_operation
 
 if TYPE_CHECKING or have_numba:
     from .autograd import BorderedSinkhorn, KernelSinkhorn
-    from .kernel import Unusable
+    from .kernel import SMALL
     from .operation import through_operation
 
 
@@ -36,12 +36,11 @@ def perturbed_sinkhorn(
     """Sinkhorn(beta * (scores + noise.scale * g)); with ``samples``, that many draws in front of the batch."""
     if scores.numel() == 0:
         return scores.expand(scores.shape if samples is None else (samples, *scores.shape))
-    if forwards():
-        whole = beta.whole() if isinstance(beta, FieldOfSums) else beta
-        return _plainly(scores, whole, samples, noise, iterations, tolerance, block)
     if isinstance(beta, FieldOfSums):  # made only where it can be used
         return KernelSinkhorn.apply(scores, beta, (samples, noise, iterations, tolerance, block))  # pyright: ignore[reportReturnType]
     asked = (scores, beta, samples, noise, iterations, tolerance, block)
+    if forwards():
+        return _plainly(*asked)
     if symbolic(scores, beta):
         in_graph = torch.compiler.is_compiling()  # in which nobody may ask for what a tensor wraps
         if transformed_in_graph():
@@ -63,6 +62,18 @@ def perturbed_sinkhorn(
 def by_kernels(scores: Tensor) -> bool:
     """Whether the kernels of numba take them as they are."""
     return not symbolic(scores) and choose(scores.device, scores.dtype, scores.shape[-1])[0] == "numba"
+
+
+def field_to_come(scores: Tensor, beta: Tensor, lead: Lead) -> FieldOfSums | None:
+    """The field that a forward pass finds by itself; None where it cannot or would not pay.
+
+    That is outside of the kernels, for small matrices, and for a beta per entry or one that learns.
+    """
+    n, one_each = scores.shape[-1], beta.numel() == beta.shape[:-2].numel()
+    if not one_each or beta.requires_grad or forwards() or not by_kernels(scores) or n < 2 or n in SMALL:
+        return None
+    rows, columns = scores.new_empty((2, *scores.shape[:-1]))
+    return FieldOfSums(beta, rows, columns, lead)
 
 
 def bordered_sinkhorn(

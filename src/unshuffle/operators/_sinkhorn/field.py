@@ -9,12 +9,24 @@ from torch import Tensor
 from ...compute.memory import added
 
 
+class Lead(NamedTuple):
+    r"""Rows and columns of $\mathrm{Sinkhorn}(\beta_0 S)$ have $1/(1 + b_{\max} u)$, $u = \mathrm{clip}((H - H_0)/(1 - H_0), 0, 1)$, of their entropies H."""
+
+    threshold: float
+    max_boost: float
+
+
 class FieldOfSums(NamedTuple):
-    r"""$\beta_{ij} = \beta_0 (r_i + c_j)$: the kernels lay out one matrix of it at a time. No gradient goes through it."""
+    r"""$\beta_{ij} = \beta_0 (r_i + c_j)$: the kernels lay out one matrix of it at a time. No gradient goes through it.
+
+    Rows and columns are room at first: the forward pass finds them by ``lead``, matrix by matrix, just before the samples that need them, while
+    the scores are in cache.
+    """
 
     base: Tensor  # a number, or one per matrix (*batch, 1, 1)
     rows: Tensor  # (*batch, n)
     columns: Tensor
+    lead: Lead
 
     def whole(self) -> Tensor:
         """As a matrix, with the same bits."""

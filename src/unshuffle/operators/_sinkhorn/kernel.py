@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -14,13 +15,14 @@ from ...compute.threads import in_chunks
 from ..product import Product
 from . import bordered, bordered_packed, one_by_one, packed
 from .block import WHOLE, Block
-from .field import FieldOfSums
+from .checks import Unusable
+from .field import FieldOfSums, Lead
 from .lanes import WIDTH
 from .logits import Gradients, Problem
 from .noise import Noise
 from .scaling import EASY, MOVED, PACKED, State, Upon
 
-__all__ = ["EASY", "MOVED", "PACKED", "State", "Unusable", "backward", "entropies", "forward", "is_field", "problem"]
+__all__ = ["EASY", "MOVED", "PACKED", "State", "Unusable", "backward", "forward", "is_field", "problem"]
 
 # The smallest product of a row's and a column's sum, the largest sum, and the largest ratio of scalings u v of any iteration and the
 # last: then nothing that float drops can matter, neither in the sums nor in P times ratios in the backward pass, because
@@ -33,14 +35,14 @@ TORCH = {np.dtype(np.float32): torch.float32, np.dtype(np.float64): torch.float6
 SMALL = range(3, 21)  # for these sizes eight matrices share the vector registers
 
 
-class Unusable(Exception):
-    """NaN, +inf or a row or column that is forbidden altogether; the caller finds the words."""
-
-
 def forward(
-    given: Problem, scores: Tensor, samples: int, iterations: int, tolerance: float | None
+    given: Problem, scores: Tensor, samples: int, iterations: int, tolerance: float | None, lead: Lead | None = None
 ) -> tuple[Tensor, State]:  # fmt: skip
-    """P (samples, *scores.shape) of these scores, which ``given`` is the problem of, and the state."""
+    """P (samples, *scores.shape) of these scores, which ``given`` is the problem of, and the state.
+
+    With ``lead`` the sums that make the field are written into ``given`` on the way; forbidden entries are `Unusable` there: whether an
+    order fits them is seen in all of Q.
+    """
     n, batch = scores.shape[-1], len(given.scores)
     M, dtype = samples * batch, given.scores.dtype
     P, state = _room(M, n, iterations, dtype)
@@ -50,9 +52,13 @@ def forward(
     if groups:
         in_chunks(lambda low, high: packed.forward_packed(given, P, state, limits, low, high), groups, work / 4)
     if np.count_nonzero(state.kind) < M:
-        rest = given, stop, samples, P, state, limits, _none((0, n), dtype.type)
-        in_chunks(lambda low, high: one_by_one.forward(*rest, low, high), M, work)
-        if np.count_nonzero(state.kind) < M:
+        led = _none((), dtype.type) if lead is None else _numbers(lead, n, dtype.type)
+        quiet = given if lead is None else _quiet(given, n)
+        rest = given, quiet, led, stop, samples, P, state, limits
+        # the samples of a matrix have one field, so they stay together, if there are matrices enough for all threads
+        each = samples if lead is not None and batch >= 8 * torch.get_num_threads() else 1
+        in_chunks(lambda low, high: one_by_one.forward(*rest, each * low, each * high), M // each, work)
+        if np.count_nonzero(state.kind) < M or (lead is not None and state.forbidden[0]):
             raise Unusable
     return torch.from_numpy(P.reshape(samples, *scores.shape)), state
 
@@ -73,21 +79,16 @@ def _room(count: int, n: int, iterations: int, dtype: np.dtype) -> tuple[np.ndar
     return empty_array((count, n, n), real), state
 
 
-def entropies(given: Problem, n: int, iterations: int) -> np.ndarray:
-    """Those of the rows and columns of P (2, batch, n), in nats; P itself is written down for one matrix at a time, in cache.
+def _quiet(given: Problem, n: int) -> Problem:
+    """Without noise and field."""
+    real = given.scores.dtype.type
+    return given._replace(rows=_none((n,), real), columns=_none((n,), real), noise=real(0))
 
-    Forbidden entries are `Unusable` too: whether an order fits them is seen in all of P.
-    """
-    batch, dtype = len(given.scores), given.scores.dtype
-    found, forbidden = np.zeros((2, batch, n), dtype), np.zeros(1, np.bool_)
-    P, state = _no_room(n, iterations, dtype)
-    rest = given, dtype.type(-1), 1, P, state._replace(forbidden=forbidden), LIMITS[TORCH[dtype]], found
-    in_chunks(
-        lambda low, high: one_by_one.forward(*rest, low, high), batch, given.scores.size * (14.0 + 2 * iterations)
-    )
-    if forbidden[0]:
-        raise Unusable
-    return found
+
+@functools.lru_cache(16)
+def _numbers(lead: Lead, n: int, real: type[np.floating]) -> np.ndarray:
+    """As `one_by_one` reads them: in what a nat is counted, the threshold, what is above it, and the boost."""
+    return np.array([1 / math.log(n), lead.threshold, 1 - lead.threshold, lead.max_boost], real)
 
 
 def backward(
@@ -214,12 +215,6 @@ def problem(scores: Tensor, beta: Tensor | FieldOfSums | None, noise: Noise, blo
 
 def _real(values: Tensor) -> type[np.floating]:
     return np.float32 if values.dtype == torch.float32 else np.float64
-
-
-@functools.lru_cache(16)
-def _no_room(n: int, iterations: int, dtype: np.dtype) -> tuple[np.ndarray, State]:
-    """Each kernel makes its own, for one matrix after the other."""
-    return _room(0, n, iterations, dtype)
 
 
 @functools.lru_cache(16)

@@ -20,6 +20,7 @@ from .scaling import (
     Adjoint,
     bounds,
     exp_rows,
+    fill,
     gradient,
     iterate,
     new_adjoint,
@@ -60,50 +61,63 @@ class Room(NamedTuple):
     words: np.ndarray
     powers: tuple[np.ndarray, ...]
     terms: np.ndarray
-    field: np.ndarray  # of one batch entry, if it is given by sums
+    field: np.ndarray  # of one batch entry, if it is led
     L: np.ndarray  # logits, where they are needed again
 
 
 @njit
-def forward(given, tolerance, samples, soft, state, limits, entropies, low, high):
+def forward(given, quiet, lead, tolerance, samples, soft, state, limits, low, high):
     """Jobs low..high-1, each one of samples * batch matrices, except those that are done already.
 
-    ``soft`` and ``state`` have room for all of them. Or for none, if ``entropies`` (2, batch, n) are wanted: each is forgotten over the next.
+    By ``lead``, if it is given, the field of a batch entry is found first, in the same problem without noise and field, which is ``quiet``.
     """
-    n, real = soft.shape[1], soft.dtype
-    if entropies.shape[1]:
-        soft, state = np.empty((1, n, n), real), new_state(1, state.u.shape[1], n, soft, state.forbidden)
+    n, real, led = soft.shape[1], soft.dtype, lead.size > 0
     totals, sums, L = np.empty(n + 16, real), np.empty(n + 16, real), np.empty((n, n), real)
-    terms = new_terms(n, real) if entropies.shape[1] else totals
-    field = np.empty(n * n if given.rows.shape[0] else 0, real)
+    terms = new_terms(n, real) if led else totals
+    field, Q = np.empty(n * n if led else 0, real), np.empty((n if led else 0, n), real)
+    settled = new_state(1 if led else 0, state.u.shape[1], n, soft, state.forbidden)
     room = Room(totals, sums, new_square_lines(n, soft), new_words(n), new_powers(n), terms, field, L)
-    _each_forward(given, tolerance, samples, soft, state, limits, entropies, room, low, high)
+    _each_forward((quiet, given), lead, tolerance, samples, soft, state, Q, settled, limits, room, low, high)
 
 
 @njit(counts=False)
-def _each_forward(given, tolerance, samples, soft, state, limits, entropies, room, low, high):
-    batch, kept = given.scores.shape[0], entropies.shape[1] == 0
+def _each_forward(problems, lead, tolerance, samples, soft, state, Q, settled, limits, room, low, high):
+    batch = problems[1].scores.shape[0]
     for job in range(low, high):
         # the samples one after the other, while scores and field are in cache
         sample, b = job % samples, job // samples
         m = sample * batch + b
-        at = m if kept else 0
-        if kept and state.kind[m]:
+        if state.kind[m]:
             continue
-        if room.field.size and (sample == 0 or job == low):
-            lay_out_field(room.field, given, b)
-        _forward_one(given, m, tolerance, soft[at], state, at, limits, room)
-        if not kept:
-            state.forbidden[0] = state.forbidden[0] or state.kind[at] == UNUSABLE
-            entropies_of(soft[at], room.terms, entropies[0, b], entropies[1, b])
+        for noisy in range(0 if lead.size and (sample == 0 or job == low) else 1, 2):  # one call: it is large
+            given, field = problems[noisy], room.field if noisy else room.field[:0]
+            kept, at = state if noisy else settled, m if noisy else 0
+            _forward_one(given, m, tolerance, soft[m] if noisy else Q, kept, at, limits, field, room)
+            if not noisy:
+                state.forbidden[0] = state.forbidden[0] or settled.kind[0] == UNUSABLE
+                _led(Q, lead, room.terms, problems[1].rows[b], problems[1].columns[b])
+                lay_out_field(room.field, problems[1], b)
 
 
 @njit(counts=False)
-def _forward_one(given, m, tolerance, K, state, at, limits, room):
+def _led(Q, lead, terms, rows, columns):
+    """Half of 1 / (1 + max_boost u) for each row and column of Q, see `field.Lead`."""
+    per_nat, threshold, range_, max_boost = lead[0], lead[1], lead[2], lead[3]
+    half, one, zero = Q.dtype.type(0.5), Q.dtype.type(1), Q.dtype.type(0)
+    fill(columns, zero)
+    entropies_of(Q, terms, rows, columns)
+    for found in (rows, columns):
+        for j in range(found.size):
+            u = min(max((found[j] * per_nat - threshold) / range_, zero), one)
+            found[j] = half / (one + max_boost * u)
+
+
+@njit(counts=False)
+def _forward_one(given, m, tolerance, K, state, at, limits, field, room):
     """P of matrix m in K, and how it was done in entry ``at`` of the state."""
     n, T, alike = K.shape[0], state.u.shape[1], K.dtype.type(given.block[2])
     totals, sums, lines = room.totals, room.sums, room.lines
-    logits(K.reshape(n * n), given, m, room.words, room.field)
+    logits(K.reshape(n * n), given, m, room.words, field)
     if row_maxima(K, totals) == -np.inf:
         state.forbidden[0] = True
     start_at(state.v[at, T], alike)
@@ -114,7 +128,7 @@ def _forward_one(given, m, tolerance, K, state, at, limits, room):
     state.used[at] = iterate(K, lines, state.u[at], state.v[at], alike, totals, sums, tolerance, limits)
     state.kind[at] = EASY
     if state.used[at] == 0:
-        logits(room.L.reshape(n * n), given, m, room.words, room.field)
+        logits(room.L.reshape(n * n), given, m, room.words, field)
         state.kind[at] = forward_moving(room.L, K, lines, state, at, alike, totals, sums, tolerance, limits)
 
 
