@@ -139,6 +139,9 @@ OTHERS = {
     "GumbelSinkhorn, a shape for a schedule": lambda: us.GumbelSinkhorn(us.LinearInBeta()),  # pyright: ignore
     "GumbelSinkhorn, a signal for a controller": lambda: us.GumbelSinkhorn(local=us.ExcessEntropy()),  # pyright: ignore
     "GumbelSinkhorn, a schedule for a controller": lambda: us.GumbelSinkhorn(local=us.Constant(1.0)),  # pyright: ignore
+    "gumbel_sinkhorn, a combination for a controller": lambda: us.gumbel_sinkhorn(
+        torch.zeros(5, 5), local=us.MeanBeta()
+    ),
     "SoftSort, a signal for a schedule": lambda: us.SoftSort(us.ExcessEntropy()),  # pyright: ignore
     "StraightThrough, a schedule": lambda: us.StraightThrough(us.Constant(1.0)),  # pyright: ignore
     "MatchedScalar, a function": lambda: us.MatchedScalar(lambda Q, beta, allowed: beta),  # pyright: ignore

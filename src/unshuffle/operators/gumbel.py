@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -89,9 +90,9 @@ def soft_square(
         scores, allowed = padded.scores(scores, reject), padded.mask(allowed)
     block = WHOLE if padded is None else padded.border.block
     if local is not None:
-        function(
-            "local", local, "us.LocalTemperature()"
-        )  # more is asked where it fails: to look at its arguments takes time
+        function("local", local, "us.LocalTemperature()")
+        if not torch.compiler.is_compiling() and not _leads(type(local)):
+            controller(local)  # of others more is asked where they fail: to look at arguments takes time
         if padded is not None and not getattr(local, "partial", True):
             raise BadInput(
                 "The degrees of a tour are of items that all have a place; where some are left out (reject, keep, more items or "
@@ -139,6 +140,13 @@ def controller(local: Any) -> None:
             f"local must be a controller, a function of ({CONTROLLER}), not a signal: write us.LocalTemperature({ours}{shown(local)})."
         )
     function("local", local, "us.LocalTemperature()", CONTROLLER)
+
+
+@functools.cache
+def _leads(kind: type) -> bool:
+    """Whether it may be called as a controller is, as far as its name tells: for what is of this package, by the names of its arguments."""
+    ours = kind.__module__.startswith("unshuffle.")
+    return not ours or called_with(getattr(kind, "forward", kind.__call__), f"self, {CONTROLLER}")
 
 
 def _field(beta: Tensor, padded: Padded | None) -> Tensor:
