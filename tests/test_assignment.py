@@ -64,6 +64,14 @@ def test_says_why_nothing_fits(allowed, words):
         us.assign(torch.zeros(2, 3, 3), both)
 
 
+@pytest.mark.parametrize("more", [{}, {"reject": 0.5}, {"keep": 2}])
+def test_infinite_scores_are_named(more):
+    scores = torch.randn(2, 3, 3)
+    scores[1, 2, 0] = float("inf")
+    with pytest.raises(us.BadInput, match=r"must not be \+inf, but row 2, column 0 of matrix 1 is"):
+        us.assign(scores, **more)
+
+
 def test_nan_is_named():
     scores = torch.zeros(2, 3, 3)
     scores[1, 2, 0] = float("nan")

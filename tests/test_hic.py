@@ -210,6 +210,13 @@ def test_cool_files(tmp_path) -> None:
     assert read.bins[9] == "two:1000-2000"
     with pytest.raises(BadInput, match="1000"):
         read_contacts(tmp_path / "a.mcool", resolution=5000)
+    with h5py.File(tmp_path / "a.mcool") as file, h5py.File(tmp_path / "a.cool", "w") as one:
+        for name in file["resolutions/1000"]:
+            file.copy(f"resolutions/1000/{name}", one)
+        one.attrs["bin-size"] = 1000
+    assert np.array_equal(read_contacts(tmp_path / "a.cool", resolution=1000).counts, counts)
+    with pytest.raises(BadInput, match="bins of 1000 base pairs, not of 5000"):
+        read_contacts(tmp_path / "a.cool", resolution=5000)
 
 
 @pytest.mark.parametrize(

@@ -205,6 +205,14 @@ def test_who_cannot_be_told_apart_shares_the_confidence(columns):
     assert torch.allclose(known.soft[1:, [0, 1, 2, 4, 5]], torch.tensor(1 / 5), atol=1e-3)
 
 
+def test_nobody_is_more_than_one_item():
+    generator = torch.Generator().manual_seed(0)
+    for columns in (6, 8, 12):
+        found = us.match(torch.randn(40, 10, generator=generator), torch.randn(40, columns, generator=generator))
+        assert found.soft.min() >= 0
+        assert max(found.soft.sum(0).max(), found.soft.sum(1).max()) < 1 + 1e-5
+
+
 def test_twins_are_those_that_can_change_places():
     hops = torch.tensor([[0.0, 1, 1, 2], [1, 0, 2, 3], [1, 2, 0, 3], [2, 3, 3, 0]])  # 1 and 2 are alike, though apart
     means = torch.eye(4)
@@ -396,6 +404,7 @@ NAN = GOOD.copy()
 NAN[2, 1] = np.nan
 ONE_WAY = np.linalg.norm(GOOD[:, None] - GOOD, axis=-1)
 ONE_WAY[1, 4] += 0.1
+SQUARED = ((GOOD[:, None] - GOOD) ** 2).sum(-1)
 
 
 @pytest.mark.parametrize(
@@ -409,6 +418,7 @@ ONE_WAY[1, 4] += 0.1
             lambda: us.match(ONE_WAY.T, ONE_WAY, distances=True),
             r"A must be the same from both ends, but row 1, column 4",
         ),
+        (lambda: us.match(np.exp(-SQUARED), GOOD, distances=True), r"farthest from themselves.* A.max\(\) - A"),
         (lambda: us.match(GOOD, GOOD, metric=lambda X: torch.as_tensor(ONE_WAY)), r"metric\(A\) must be the same from"),
         (lambda: us.match(GOOD, GOOD, anchors=[(0, 6)]), "item 6 of B, which has 6 items"),
         (lambda: us.match(GOOD, GOOD, anchors=[(1, 0), (1, 2)]), "item 1 of A more than once"),

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import unshuffle as us
 from test_turned import texture
 from unshuffle.cli.common import build
+from unshuffle.cli.jigsaw import lines
 from unshuffle.errors import BadInput
 from unshuffle.solve.grid.exchange import contacts, exchanged, seam_totals
 from unshuffle.solve.grid.pieces import Pieces, Whole, usual_price
@@ -54,6 +55,17 @@ def test_missing_tiles_leave_holes_and_foreign_ones_are_left_out(foreign: int, k
     assert found.order.tolist() == expected(place, grid)
     assert found.soft.shape == (len(tiles), grid.n)
     assert found.confidence.shape == (len(tiles),)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_two_tiles_that_are_surest_of_each_other_are_no_picture(known: bool) -> None:
+    grid = Grid(6, 7)
+    tiles, place = pile(grid, (8, 21, 29), 0)
+    alike = np.full((2, 14, 14, 3), 250, np.uint8)
+    alike[:, 5:9, 5:9] = 3
+    found, shape = reassemble_pile(as_float(np.concatenate((tiles, alike))), grid if known else None, foreign=True)
+    assert shape == grid
+    assert found.order.tolist() == expected(np.r_[place, -1, -1], grid)
 
 
 def test_more_tiles_than_cells_leave_out_the_worst() -> None:
@@ -314,6 +326,18 @@ def test_oblong_tiles_of_which_some_lie_on_their_side(asked: list[str], tmp_path
     for line in lines:
         cells = line.split(",")[-4:]
         assert of_tile[int(cells[0]) - 1] == int(cells[-1])
+
+
+def test_tiles_that_are_left_out_are_not_placed_surely(tmp_path: Path) -> None:
+    result = {
+        "confidence": [1.0, 1.0, 0.95, 0.2],
+        "left_out": [0, 1],
+        "unchanged": False,
+        "energy": 1.0,
+        "status": "finished",
+    }
+    told = lines({**result, "grid": "2x1", "changed": "", "order": [2, 3], "gap": 0}, "1 s", tmp_path)
+    assert "; 1 of them placed with confidence above 0.9" in told[0]
 
 
 @pytest.mark.parametrize("count", [2, 3])

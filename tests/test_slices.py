@@ -115,3 +115,28 @@ def test_what_is_no_stack_is_told(array, words, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(us.BadInput, match="holds 0 slices"):
         slices.read_stack(tmp_path / "empty")
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.npz", "a.tif", "a.gif"])
+def test_damaged_stacks_are_told_in_one_sentence(name, tmp_path, capfd):
+    random = np.random.default_rng(0)
+    stack = random.integers(0, 256, (5, 20, 20), dtype=np.uint8)
+    if name == "a.npy":
+        np.save(tmp_path / name, stack)
+    elif name == "a.npz":
+        np.savez_compressed(tmp_path / name, stack)
+    else:
+        first, *others = (Image.fromarray(page) for page in stack)
+        first.save(tmp_path / name, save_all=True, append_images=others)
+    whole = (tmp_path / name).read_bytes()
+    spoilt = bytearray(whole)
+    spoilt[200:600] = bytes(400)
+    for part in (
+        whole[: len(whole) // 2],
+        whole[: len(whole) * 9 // 10],
+        bytes(spoilt) if name == "a.npz" else whole[:150],
+    ):
+        (tmp_path / name).write_bytes(part)
+        with pytest.raises(us.BadInput, match=r"damaged|cannot be read|that can be read"):
+            slices.read_stack(tmp_path / name)
+    assert not capfd.readouterr().err

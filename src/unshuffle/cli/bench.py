@@ -51,8 +51,7 @@ def bench(
     a network in training and on tiny matrices; whole training steps, peak memory, growth with n, and the first call.
     Prints tables; saves bench.json and bench.png.
 
-    Example: unshuffle bench --out results/bench
-    Example: unshuffle bench --out results/bench --only speed --only scores
+    Examples: unshuffle bench --out results/bench; unshuffle bench --out results/bench --only speed --only scores
     """
     notes = Console(stderr=True, quiet=quiet)
     if (warning := busy(os.cpu_count() or 1)) and not as_json:

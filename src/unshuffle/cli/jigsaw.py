@@ -414,7 +414,7 @@ def places(box: Box, grid: Grid, solution: Solution) -> Iterator[tuple[object, .
 
 def lines(result: dict[str, Any], took: str, out: Path) -> list[str]:
     """What a person wants to know."""
-    sure = [c for c in result["confidence"] if c > 0.9]
+    sure = [c for k, c in enumerate(result["confidence"]) if c > 0.9 and k not in result["left_out"]]
     count = len(result["confidence"])
     as_it_was = result["unchanged"] and "accuracy" not in result and result["energy"] is not None
     told = [f"{counted(count, 'tile')} ({result['grid']}) in {took}"]

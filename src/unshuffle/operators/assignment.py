@@ -52,8 +52,9 @@ def _item_each(gain: Tensor, optional: bool, count: int | None) -> Tensor:
 def _orders(gain: Tensor, optional: bool, count: int | None) -> Tensor:
     """The best order of each matrix, of all placements, of those that gain something (``optional``), or of exactly ``count``."""
     cost = -gain.detach().reshape(-1, *gain.shape[-2:]).cpu().numpy().astype(np.float64, copy=False)
-    if np.isnan(cost).any():
-        raise BadInput(f"Scores must not be NaN, but {_where_nan(cost)}.")
+    for what, found in (("NaN", np.isnan(cost)), ("+inf", cost == -np.inf)):
+        if found.any():
+            raise BadInput(f"Scores must not be {what}, but {_where(found)}.")
     best = partial(_exactly, count) if count is not None else _worthwhile if optional else _whole
     orders = np.full((len(cost), cost.shape[-1]), -1, np.int64)
     work = 3.0 * max(cost.shape[-2:], default=1) * cost.size
@@ -180,6 +181,6 @@ def _hall_violator(allowed: np.ndarray, match: np.ndarray, row: int) -> set[int]
     return crowd
 
 
-def _where_nan(cost: np.ndarray) -> str:
-    k, row, column = np.argwhere(np.isnan(cost))[0]
-    return f"row {row}, column {column} of matrix {k} is" if len(cost) > 1 else f"row {row}, column {column} is"
+def _where(found: np.ndarray) -> str:
+    k, row, column = np.argwhere(found)[0]
+    return f"row {row}, column {column} of matrix {k} is" if len(found) > 1 else f"row {row}, column {column} is"

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path as FilePath
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from ..errors import BadInput
+from .arrays import read_arrays
 from .cells import read_cells
 from .tables import read_table
 
@@ -91,10 +91,10 @@ def _labelled(
 
 def _matrix(path: FilePath) -> tuple[np.ndarray, list[str] | None, Any]:
     """The numbers, names of the bins and of their contigs, as far as the file has them."""
-    if path.suffix.lower() == ".npy":
-        return _loaded(path), None, None
-    if path.suffix.lower() == ".npz":
-        arrays = _loaded(path)
+    if path.suffix.lower() in (".npy", ".npz"):
+        arrays: Any = read_arrays(path)
+        if isinstance(arrays, np.ndarray):
+            return arrays, None, None
         if {"indices", "indptr", "format", "shape"} <= set(arrays):
             from scipy.sparse import load_npz
 
@@ -108,14 +108,6 @@ def _matrix(path: FilePath) -> tuple[np.ndarray, list[str] | None, Any]:
         return arrays[known[0]], None, label
     table = read_table(path)
     return table.values, table.rows if table.named_by else None, None
-
-
-def _loaded(path: FilePath) -> Any:
-    try:
-        found = np.load(path, allow_pickle=False)
-        return found if isinstance(found, np.ndarray) else dict(found)
-    except (ValueError, EOFError, BadZipFile):
-        raise BadInput(f"{path} cannot be read as numbers that numpy has saved.") from None
 
 
 def _checked(counts: np.ndarray, path: FilePath) -> Float[np.ndarray, "n n"]:
@@ -153,8 +145,8 @@ def _cool(path: FilePath, resolution: int | None) -> Contacts:
             lengths, chrom = np.asarray(group["chroms/length"][:]), np.asarray(group["bins/chrom"][:], np.int64)
             start, end = group["bins/start"][:], group["bins/end"][:]
             first, second, count = (group[f"pixels/{name}"][:] for name in ("bin1_id", "bin2_id", "count"))
-        except KeyError as error:
-            raise BadInput(f"{path} is not a .cool file: {error.args[0]}") from None
+        except (KeyError, TypeError, ValueError, OSError) as error:
+            raise BadInput(f"{path} is not a .cool file, or is damaged: {error.args[0]}") from None
         weight = group["bins/weight"][:] if "weight" in group["bins"] else None
     counts = np.zeros((len(chrom), len(chrom)))
     counts[first, second] = counts[second, first] = count
@@ -173,6 +165,9 @@ def _cool(path: FilePath, resolution: int | None) -> Contacts:
 
 def _one_resolution(file: Any, path: FilePath, resolution: int | None) -> Any:
     if "resolutions" not in file:
+        size = file.attrs.get("bin-size")
+        if resolution is not None and isinstance(size, (int, np.integer)) and size != resolution:
+            raise BadInput(f"{path} has bins of {size} base pairs, not of {resolution}; leave --resolution out.")
         return file
     there = sorted(map(int, file["resolutions"]))
     if resolution is None and len(there) == 1:

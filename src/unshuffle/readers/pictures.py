@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import struct
 import warnings
 from collections import Counter
 from collections.abc import Iterable
@@ -16,6 +17,7 @@ from ..errors import BadInput
 
 MOST_PIXELS = 80_000_000  # a picture of this size takes 1 GB as float32 while it is cut; larger ones are refused unread
 LARGE = 4_000_000  # pixels
+DAMAGED = (OSError, SyntaxError, ValueError, EOFError, TypeError, LookupError, struct.error)  # what pillow raises at it
 ENDINGS = frozenset(
     {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm", ".pgm", ".heic", ".heif"}
 )
@@ -46,13 +48,16 @@ def read_pages(path: Path) -> list[np.ndarray]:
     open_picture(path)
     pages: list[np.ndarray] = []
     try:
-        with Image.open(path) as picture:
+        with warnings.catch_warnings(), Image.open(path) as picture:
+            warnings.simplefilter("ignore", UserWarning)  # of metadata that cannot be read
             if picture.width * picture.height * getattr(picture, "n_frames", 1) > 10 * MOST_PIXELS:
                 raise BadInput(
                     f"{path} has more than {MOST_PIXELS // 100_000} million pixels in all; scale it down first."
                 )
             pages += [_pixels(page.copy()) for page in ImageSequence.Iterator(picture)]
-    except (OSError, SyntaxError, EOFError) as error:
+    except DAMAGED as error:
+        if isinstance(error, BadInput):
+            raise
         raise BadInput(f"{path} is damaged and cannot be read: {error}.") from None
     return _stretched(pages)
 
@@ -66,6 +71,7 @@ def open_picture(path: Path) -> Image.Image:
         _read_heic(path)
     try:
         with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(path) as picture:
                 if picture.width * picture.height > MOST_PIXELS:
@@ -78,7 +84,7 @@ def open_picture(path: Path) -> Image.Image:
         raise BadInput(f"{path} is not a picture that can be read.") from None
     except (FileNotFoundError, PermissionError):
         raise
-    except (OSError, SyntaxError, ValueError, EOFError) as error:
+    except DAMAGED as error:
         if isinstance(error, BadInput):
             raise
         raise BadInput(f"{path} is damaged and cannot be read: {error}.") from None

@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 from torch import Tensor
 
 from ..errors import BadInput
+from ..readers.arrays import read_arrays
 from ..readers.pictures import pictures_in, read_pages, read_pictures
 from ..solve import solve
 from ..solve.near.space import nearest_points
@@ -78,11 +79,11 @@ def read_stack(path: Path) -> Stack:
 
 
 def _pages_of_array(path: Path) -> list[np.ndarray]:
+    arrays = read_arrays(path)
     try:
-        loaded = np.load(path, allow_pickle=False)
-        volume = np.asarray(loaded if isinstance(loaded, np.ndarray) else loaded[loaded.files[0]], dtype=np.float64)
-    except (ValueError, IndexError, EOFError, TypeError) as error:
-        raise BadInput(f"{path.name} is no array of numbers ({error}).") from None
+        volume = np.asarray(arrays if isinstance(arrays, np.ndarray) else next(iter(arrays.values())), dtype=np.float64)
+    except (ValueError, TypeError, StopIteration):
+        raise BadInput(f"{path.name} holds no array of numbers.") from None
     if (volume.ndim == 4 and volume.shape[3] > 4) or volume.ndim not in (3, 4) or not volume.size:
         raise BadInput(
             f"{path.name} must be slices (n, height, width), with up to 4 channels, not of shape {volume.shape}."

@@ -17,6 +17,8 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from ...structure.layouts import Grid
@@ -174,6 +176,20 @@ class Pieces:
     def strength(self) -> np.ndarray:
         """How sure each tile is of its neighbours, in sum over its states."""
         return self.belief.strength().reshape(self.tiles, self.states).sum(1)
+
+    def surest(self) -> np.ndarray:
+        """The tiles, those first that are surest of their neighbours. Where any may be left out, by the size of the part that sure seams
+        join to one: two plain tiles of another picture may be surer of each other than any, and nothing grows around them."""
+        strength = self.strength()
+        if self.reject is None:
+            return np.argsort(-strength, kind="stable")
+        partner, sure = self.belief.bonds
+        _, piece, _ = found = np.nonzero(sure > 0.5)
+        seams = coo_array(
+            (np.ones(len(piece)), (piece // self.states, partner[found] // self.states)), (self.tiles,) * 2
+        )
+        part = connected_components(seams, directed=False)[1]
+        return np.lexsort((-strength, -np.bincount(part)[part]))
 
     def local(self, order: np.ndarray, state: np.ndarray) -> OnBoard:
         """The puzzle that is left of a layout: ``order`` has the tile of each cell or -1, ``state`` that of each tile."""

@@ -86,7 +86,7 @@ def find_shape(pieces: Pieces, watch: Watch) -> tuple[Outline, Pieces]:
     free = replace(pieces, grid=Grid(side, side), reject=price)
     board, centre = np.full(side * side, -1), side * side // 2
     strength = free.strength() / free.states
-    board[centre] = int(strength.argmax()) * free.states
+    board[centre] = int(free.surest()[0]) * free.states
     crystal = Lists(board, centre, free.room, IN_LISTS)
     watch.where = Where(free.grid, watch.where and watch.where.items)
     looks: dict[str, Any] = {}

@@ -163,7 +163,7 @@ def _on_torus(pieces: Pieces, runs: int, watch: Watch) -> list[Standing]:
     stopped only the best one, as it is."""
     h, w = pieces.shape
     centre = (h // 2) * w + w // 2
-    seeds = np.argsort(-pieces.strength(), kind="stable")[np.arange(runs) % pieces.tiles]
+    seeds = pieces.surest()[np.arange(runs) % pieces.tiles]
     boards = []
     for tile in seeds:
         for state in range(pieces.apart or pieces.states):

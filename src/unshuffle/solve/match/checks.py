@@ -98,6 +98,11 @@ def _distances(name: str, D: Tensor) -> Float[Tensor, "n n"]:
     if float(D.min()) < 0:
         row, column = (D < 0).nonzero()[0].tolist()
         raise BadInput(f"{name} must be distances, but row {row}, column {column} is {float(D[row, column]):g}.")
+    if len(D) > 1 and D.max() > 0 and bool((D.diagonal() == D.max()).all()):
+        raise BadInput(
+            f"{name} must be distances, but all items are farthest from themselves, as in a matrix of similarities; give "
+            f"{name}.max() - {name} if that is meant."
+        )
     one_way = (D - D.T).abs() > ROUNDING * D.max()
     if bool(one_way.any()):
         row, column = one_way.nonzero()[0].tolist()

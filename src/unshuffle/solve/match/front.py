@@ -128,7 +128,8 @@ def match(
 def _shared(soft: Tensor, D1: Tensor, D2: Tensor, asked: Asked) -> Tensor:
     """Twins, whom nothing tells apart, are as likely each other's partners: a search has to take some side."""
     known = [scores for scores in (asked.prior, asked.pull) if scores is not None]
-    return checks.twins(D1, known) @ soft @ checks.twins(D2, [scores.T for scores in known])
+    soft = checks.twins(D1, known) @ soft @ checks.twins(D2, [scores.T for scores in known])
+    return soft / soft.sum(1, keepdim=True).clamp_min(1)  # columns were normalised last, so that rows may sum to more
 
 
 def _pull(known: Tensor | None, m: int, n: int) -> Tensor | None:
