@@ -105,6 +105,10 @@ def test_where_it_stands_is_saved_with_the_model():
     for other in (again, copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert torch.equal(other.eval()(scores), model.eval()(scores))
     assert not us.GumbelSinkhorn(us.Constant(1.0)).state_dict()
+    untrained = us.GumbelSinkhorn(TARGET, noise=0.25)
+    assert not untrained.state_dict(), "nothing to save yet"
+    again[1].load_state_dict(untrained.state_dict())
+    assert again[1].sharpness.log_a.isnan()  # pyright: ignore
     lead = model[1].sharpness
     assert isinstance(lead, Sharpness)
     lead.reset()

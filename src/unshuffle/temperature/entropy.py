@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -136,6 +137,17 @@ class Sharpness(nn.Module):
         if self.log_a.dtype in HALF:
             self.log_a = before.to(self.log_a.device)
         return self
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        """Before any training there is nothing to save; who asks for the tensors themselves, as `torch.export` does, gets it all the same."""
+        if keep_vars or not bool(self.log_a.isnan()):
+            super()._save_to_state_dict(destination, prefix, keep_vars)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        if prefix + "log_a" in state_dict:
+            super()._load_from_state_dict(state_dict, prefix, *rest)
+        else:
+            self.reset()
 
     def reset(self) -> None:
         """Forget where it stood: the next step begins undecided."""
