@@ -77,19 +77,37 @@ def test_weak_seams_tell_together_what_no_better_step_leads_to(monkeypatch):
     assert belief.total(shift_segments(start, *moves)) < belief.total(np.arange(H * W)) - 1
     found = shaking.shaken(start, belief, np.random.default_rng(0))
     assert shift_segments(found, *moves).tolist() == list(range(H * W))
-    monkeypatch.setattr(reassembly, "shaken", lambda *_: np.arange(H * W))
-    monkeypatch.setattr(Reassembly, "_shifted", lambda self, order, passes=10: order)
-    search = Reassembly(start, belief, np.random.default_rng(0), Effort(most=reassembly.SHAKEN))
-    search.advance(1)
-    assert search.order.tolist() == list(range(H * W))  # the first round of a doubtful layout
 
 
-def test_what_is_sure_is_not_shaken():
+def in_which_round(belief, start, monkeypatch):
+    """The rounds in which a layout that no other round makes better is shaken."""
+    shaken = []
+    monkeypatch.setattr(Reassembly, "_regrown", lambda self, local: None)
+    monkeypatch.setattr(reassembly, "shaken", lambda order, *_: shaken.append(search.round) or order)
+    search = Reassembly(start, belief, np.random.default_rng(0), Effort())
+    search.advance(20)
+    return shaken
+
+
+def test_what_other_rounds_leave_wrong_is_shaken_once(monkeypatch):
+    belief, start = plain(seed=1)
+    assert in_which_round(belief, start, monkeypatch) == [reassembly.SHAKEN]
+
+
+def test_what_is_sure_is_not_shaken(monkeypatch):
     belief, _ = plain(seed=0)
     sure = Affinities(belief.right * 0 + 0.9, belief.below * 0 + 0.9, belief.bonds, (H, W), belief.score)
-    search = Reassembly(np.arange(H * W), sure, np.random.default_rng(0), Effort())
-    assert not search._shakes
+    assert in_which_round(sure, np.arange(H * W), monkeypatch) == []
     assert shaking.shaken(np.arange(H * W), sure, np.random.default_rng(0)).tolist() == list(range(H * W))
+
+
+def test_what_is_plain_is_not_shaken(monkeypatch):
+    """Between the clusters nobody is likely: their seams are as weak wherever they go."""
+    belief, start = plain(seed=1)
+    right, below = (np.where(matrix < 0.9, 0.2 * matrix, matrix) for matrix in (belief.right, belief.below))
+    level = Affinities(right, below, Bonds.of(right, below, 10), (H, W), belief.score)
+    assert (level.weak_seams(start, reassembly.WEAK) > 0).mean() > 0.9
+    assert in_which_round(level, start, monkeypatch) == []
 
 
 def test_who_is_stopped_is_not_waited_for(monkeypatch):

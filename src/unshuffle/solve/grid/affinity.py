@@ -98,12 +98,13 @@ class Affinities:
             return float(sum(made))
         return float(right[tiles[:, :-1], tiles[:, 1:]].sum() + below[tiles[:-1], tiles[1:]].sum())
 
-    def weak_seams(self, order: np.ndarray, least: float) -> np.ndarray:
-        """Of each cell the share of its seams that have less affinity than ``least``."""
+    def weak_seams(self, order: np.ndarray, least: float, likely: float = 0.0) -> np.ndarray:
+        """Of each cell the share of its seams that have less affinity than ``least``, though somebody is ``likely`` on that side of its tile."""
         tiles = order.reshape(self.shape)
         seams = np.full((4, *self.shape), np.nan)
         seams[0, :, :-1] = seams[1, :, 1:] = self.right[tiles[:, :-1], tiles[:, 1:]] < least
         seams[2, :-1] = seams[3, 1:] = self.below[tiles[:-1], tiles[1:]] < least
+        seams *= self.bonds.strength[:, tiles, 0] >= likely
         weak = np.nanmean(seams, axis=0)
         return np.where(tiles < len(self.right) - self.blanks, weak, 0.0) if self.blanks else weak
 

@@ -5,7 +5,7 @@ Moved as one piece the block finds its place at once. Segments come from thresho
 random errors, so that no wrong seam stays glued in every round; a round is kept only if the score of the whole grows. A round that
 redoes everything may mend one place and spoil another, so some take only a window apart, as many as have lately succeeded. On large boards
 segments are joined wherever two of them fit best before the rest grows around the largest (`joining`), and what is better is kept place by place (`harvest`). Of windows: on four hard photos of 34 x 25 and 48 x 36 pieces (two or three seeds each) the score falls short of the truth's by 94, 60, 24, 126;
-by 107, 76, 55, 188 without windows, and by 102, 60, 36, 181 if half of the rounds are such. Where many seams are weak the first round shakes the layout (`shaking`).
+by 107, 76, 55, 188 without windows, and by 102, 60, 36, 181 if half of the rounds are such. Where the first rounds leave many seams wrong one round shakes the layout (`shaking`).
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ from .shaking import WEAK, shaken
 
 TWIST = 0.3
 """Affinity that closing the torus straight instead of like a screw must gain: a plain backdrop fits either way."""
-DOUBT = 0.05  # share of seams that are weak, from which on a layout is shaken
-SHAKEN = 10  # rounds from which on a layout is shaken first: searches of fewer are to be short
+LIKELY = 0.2  # affinity of a partner with whom a weak seam is wrong: where nobody is likely, tiles are too plain to tell, and nothing is to be found
+DOUBT = 0.05  # share of seams that are wrong, from which on a layout is shaken
+SHAKEN = 4  # the round that shakes: most photos are whole after two or three, and need not be
+ENDURING = 10  # rounds from which on a search shakes: those of fewer are to be short
 LARGE = 1000  # tiles from which on a round is hardly ever better everywhere
 MEMORY, SELDOM = 0.2, 0.05  # how much the last round counts in the rate of success, and the least rate
 AGAIN = replace(IN_LISTS, start=1.0, rate=1.02)  # most tiles are in place: only what is loose has to find its own
@@ -110,10 +112,10 @@ class Reassembly:
 
     @property
     def _shakes(self) -> bool:
-        """In the first round, if many seams are wrong or too plain to tell, unless there are to be but a few rounds."""
-        if not have_numba or self.allowed.size or self.round > 1 or self.effort.most < SHAKEN:
+        """Once, if the first rounds leave many seams wrong, unless there are to be but a few rounds."""
+        if not have_numba or self.allowed.size or self.round != SHAKEN or self.effort.most < ENDURING:
             return False
-        return float(self.belief.weak_seams(self.order, WEAK).mean()) > DOUBT
+        return float(self.belief.weak_seams(self.order, WEAK, LIKELY).mean()) > DOUBT
 
     def _shaken(self, more: Callable[[], bool]) -> np.ndarray:
         return self._shifted(shaken(self.order, self.belief, self.rng, more))
