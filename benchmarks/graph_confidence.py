@@ -1,6 +1,6 @@
 """Does the confidence of an assignment mean something? How often an item that is so sure stands in its hidden place.
 
-    python benchmarks/graph_confidence.py [--count 3] [--out results/graph_confidence.json]
+    python benchmarks/graph_confidence.py [--count 1] [--out results/graph_confidence.json]
 
 Hidden places are made here: the costs are those of the weights, seen through noise, with the items mixed. ``traffic``: sums of a few
 products (a low rank) with noise; ``rewired``: rings with chords, of which edges are missing and others were added; ``moved``: distances in
@@ -129,7 +129,7 @@ def one(kind: str, n: int, noise: float, seed: int) -> tuple[np.ndarray, np.ndar
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=3)
+    parser.add_argument("--count", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("results/graph_confidence.json"))
     options = parser.parse_args()
     result, everything = {}, []
