@@ -41,7 +41,7 @@ bars: $(READY)   ## what the solver reaches on real data: make bars DATA=folder 
 	for problem in tours qap jigsaw strips seriation; do $(BIN)/python benchmarks/solve_$$problem.py --data $(DATA) || exit 1; done
 	$(BIN)/python benchmarks/reference_tours.py --data $(DATA)
 	for problem in growth temperature loss; do $(BIN)/python benchmarks/solve_$$problem.py || exit 1; done
-	$(BIN)/python benchmarks/solve_qap.py --generated && $(BIN)/python benchmarks/tour_confidence.py
+	$(BIN)/python benchmarks/solve_qap.py --generated && $(BIN)/python benchmarks/tour_confidence.py && $(BIN)/python benchmarks/graph_confidence.py
 	$(BIN)/python benchmarks/path_confidence.py --data $(DATA)
 
 learn: $(READY)  ## what training reaches: make learn DATA=folder (hours; goes on where it stopped)

@@ -1,11 +1,12 @@
 """The best orders that differ: what else the runs of one solve ended in, and the best with one thing changed.
 
 On paths and cycles that is one stretch turned round; on grids two tiles exchanged where one of them may well stand in the other's place,
-and the picture cut open elsewhere.
+and the picture cut open elsewhere; on graphs two items exchanged, and two of what that gives, from the best on.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -18,8 +19,10 @@ from torch import Tensor
 from ..errors import whole
 from ..structure.layouts import Cycle, Graph, Grid, Path
 from ..watch import Watch
+from . import exact
 from .grid.listed import ListedEvidence
 from .grid.pieces import Pieces
+from .local_search import exchange_changes
 from .near.space import Large
 from .partial import Squared
 from .path.directions import Ends, standing
@@ -37,6 +40,8 @@ def alternatives(found: Solution, count: int) -> list[Polished]:
         return _of_pieces(found, found.given, count)
     if isinstance(found.given, Squared) and whole("count", count, 0):
         return _of_partial(found, found.given, count)
+    if isinstance(found.layout, Graph) and isinstance(found.given, Tensor) and whole("count", count, 0):
+        return _of_graph(found, found.layout, found.given, count)
     if not whole("count", count, 0) or not isinstance(found.given, (Tensor, tuple, Ends, Large, ListedEvidence)):
         return []  # numbered anew
     energy = _energy(found)
@@ -44,8 +49,6 @@ def alternatives(found: Solution, count: int) -> list[Polished]:
     tried = permitted(tried, found.allowed)
     cost = _cost(found)
     reversible = isinstance(cost, Large) or (isinstance(cost, Tensor) and torch.equal(cost, cost.mT))
-    if isinstance(found.layout, Graph):  # such as 2-SUM, whatever the costs are
-        reversible = torch.equal(found.layout.weights, found.layout.weights.flip(0, 1))
     return different(found.layout, reversible, tried, energy(tried), count)
 
 
@@ -156,6 +159,43 @@ def _exchanged(found: Solution) -> Int[Tensor, "exchanges n"]:
     one, two = torch.from_numpy(own[item[some]]), torch.from_numpy(place[some].astype(np.int64))
     others[rows, one], others[rows, two] = order[two], order[one]
     return others
+
+
+def _of_graph(found: Solution, graph: Graph, cost: Float[Tensor, "n n"], count: int) -> list[Polished]:
+    """From what the runs ended in, and from the best of these on, by exchanges of two items; of few items all orders. What symmetries of the
+    weights make of an order, such as 2-SUM from the other end, is not different."""
+    n = graph.n
+    starts = torch.cat((found.best_order.unsqueeze(0), found.order.unsqueeze(0), found.starts))
+    starts = permitted(starts.unique(dim=0), found.allowed) if n > exact.MOST else exact.all_orders(n, found.allowed)
+    energies = graph.energy(starts, cost).tolist()
+    waiting = sorted(zip(energies, map(tuple, starts.tolist()), strict=True))
+    seen, kept = {order for _, order in waiting}, [Polished(found.best_order, found.best_energy)]
+    while waiting and len(kept) <= count:
+        energy, order = heapq.heappop(waiting)
+        here = torch.tensor(order)
+        if not any(_alike(graph, here, energy, other) for other in kept):
+            kept.append(Polished(here, float(graph.energy(here, cost))))
+        if n <= exact.MOST:
+            continue
+        changes = exchange_changes(here, cost, graph.weights, allowed=found.allowed)
+        for k in np.argsort(changes, axis=None, kind="stable")[: 2 * count + 2].tolist():
+            a, b = divmod(k, n)
+            other = list(order)
+            other[a], other[b] = order[b], order[a]
+            if changes[a, b] < np.inf and tuple(other) not in seen:
+                seen.add(tuple(other))
+                heapq.heappush(waiting, (energy + float(changes[a, b]), tuple(other)))
+    return kept[1:]
+
+
+def _alike(graph: Graph, order: Int[Tensor, "n"], energy: float, other: Polished) -> bool:
+    """Whether the weights are the same when positions are numbered as the one order has the items of the other."""
+    if abs(energy - other.energy) > 1e-9 * max(abs(energy), abs(other.energy)):
+        return False
+    place = torch.empty_like(order)
+    place[other.order] = torch.arange(len(order))
+    way = place[order]
+    return torch.equal(graph.weights[way][:, way], graph.weights)
 
 
 def _of_pieces(found: Solution, pieces: Pieces, count: int) -> list[Polished]:

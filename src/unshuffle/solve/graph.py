@@ -11,14 +11,18 @@ from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
+from scipy.sparse import csr_array
 from torch import Tensor
 
-from ..operators.permutation import to_matrix
 from ..structure.layouts import Graph
+from ..watch import dispensable
+from . import exact
 from .anneal import Pull
-from .confidence import place_share, same_energy
+from .confidence import same_energy
+from .doubt import Assigned
 from .request import Request
-from .rounds import Rounds, anneal_rounds
+from .rounds import Best, Rounds, anneal_rounds
+from .sets import Shares
 from .solution import Solution
 
 
@@ -39,10 +43,19 @@ def solve_graph(
     layout: Graph, cost: Float[Tensor, "n n"], asked: Request, recipe: Assignments | None = None
 ) -> Solution:
     """The best of ``runs`` annealed assignments."""
-    recipe = recipe or Assignments()
+    found = anneal_graph(layout, cost, asked, recipe or Assignments())
+    best = int(found.energies.argmin())
+    confidence = torch.full((layout.n,), 1 / layout.n)
+    with dispensable():
+        assigned = Assigned.of(layout.weights, cost, found.orders[best], asked.allowed)
+        confidence = assigned.judged(found.tried)[1]
+    return found.solution(confidence, same_energy(found.energies, best))
+
+
+def anneal_graph(layout: Graph, cost: Float[Tensor, "n n"], asked: Request, recipe: Assignments) -> Best:
     runs = default_runs(layout.n) if asked.runs is None else asked.runs
     problem = _Scaled(cost, layout.weights)
-    found = anneal_rounds(
+    return anneal_rounds(
         lambda: problem.pull(runs, recipe, asked.generator),
         lambda orders: layout.energy(orders, cost),
         (runs, layout.n),
@@ -51,16 +64,18 @@ def solve_graph(
         rounds=recipe.rounds,
         expected=problem.expected,
     )
-    best = int(found.energies.argmin())
-    order = found.orders[best]
-    confidence = place_share(problem.marginal(order), order, problem.unit)
-    return found.solution(confidence, same_energy(found.energies, best))
 
 
 def judge_graph(layout: Graph, cost: Tensor, order: Int[Tensor, "n"], allowed: Tensor | None) -> tuple[Tensor, Tensor]:
-    """An order as a permutation, and how sure the place of each item in it is."""
-    problem = _Scaled(cost, layout.weights)
-    return to_matrix(order, torch.float32), place_share(problem.marginal(order), order, problem.unit)
+    """How likely each item is at each position, and how sure each is in this order of a few, which is the best of all."""
+    orders = exact.all_orders(layout.n, allowed) if layout.n <= exact.MOST else order.unsqueeze(0)
+    return Assigned.of(layout.weights, cost, order, allowed).judged(orders)
+
+
+def graph_shares(layout: Graph, cost: Tensor, allowed: Tensor | None, found: Solution) -> Shares:
+    """For `Solution.sets`."""
+    shares, _ = Assigned.of(layout.weights, cost, found.best_order, allowed).judged(found.starts)
+    return Shares(csr_array(shares.double().numpy()), None)
 
 
 def unit_of(layout: Graph, cost: Tensor) -> float:
@@ -116,10 +131,6 @@ class _Scaled:
 
     def expected(self, soft: Tensor) -> float:
         return float((soft * (self.D @ (soft @ self.W.mT))).sum((1, 2)).min()) * self.size
-
-    def marginal(self, order: Tensor) -> Tensor:
-        """Per item and position, what the item would pay there while all others stay."""
-        return self.gradient(to_matrix(order, torch.float32), self.D, self.W)
 
 
 def _centred(M: Tensor) -> Tensor:

@@ -129,13 +129,13 @@ def _of_directions() -> Method:
 
 
 def _graph() -> Method:
-    from .graph import judge_graph, solve_graph
+    from .graph import graph_shares, judge_graph, solve_graph
     from .local_search import improve_assignment
 
     def polish(graph: Graph, cost: Tensor, orders: Tensor, *, allowed: Tensor | None, **_: Any) -> Tensor:
         return improve_assignment(orders, cost, graph.weights, allowed=allowed)
 
-    return Method(check=checks.one, solve=solve_graph, polish=_best_of(polish), judge=judge_graph)
+    return Method(check=checks.one, solve=solve_graph, polish=_best_of(polish), judge=judge_graph, shares=graph_shares)
 
 
 def _loss() -> Method:

@@ -50,6 +50,15 @@ def improve_assignment(
     return _each(orders, _improve_assignment, _array(cost), _array(weights), _mask(allowed), least)
 
 
+def exchange_changes(
+    order: Int[Tensor, "n"], cost: Float[Tensor, "n n"], weights: Float[Tensor, "n n"], *, allowed: Mask | None = None
+) -> Float[np.ndarray, "n n"]:
+    """What an exchange of the items at the positions a < b changes; infinity for all other pairs, and where it is not allowed."""
+    changes = np.full((len(order), len(order)), np.inf)
+    _exchange_changes(order.numpy(), _array(cost), _array(weights), _mask(allowed), changes)
+    return changes
+
+
 def improve_two_sum(order: Int[np.ndarray, "n"], alike: Float[np.ndarray, "n n"]) -> Int[np.ndarray, "n"]:
     r"""Swaps for $\sum_{i<k} a_{ik} (r_i - r_k)^2$ with r the positions, as long as one lowers it.
 
@@ -236,7 +245,7 @@ def _move_block(order, cost, allowed, closed, least, low, high):
 
 
 @njit
-def _may_swap(order, allowed, a, b):
+def may_swap(order, allowed, a, b):
     return allowed.size == 0 or (allowed[order[a], b] and allowed[order[b], a])
 
 
@@ -247,13 +256,21 @@ def _improve_assignment(order, cost, weights, allowed, least):
         improved = False
         for a in range(order.size - 1):
             for b in range(a + 1, order.size):
-                if _may_swap(order, allowed, a, b) and _swap_change(order, cost, weights, a, b) < -least:
+                if may_swap(order, allowed, a, b) and swap_change(order, cost, weights, a, b) < -least:
                     order[a], order[b] = order[b], order[a]
                     improved = True
 
 
 @njit
-def _swap_change(order, cost, weights, a, b):
+def _exchange_changes(order, cost, weights, allowed, changes):
+    """Of all pairs of positions a < b what an exchange changes; infinity where it is not allowed."""
+    for a in range(order.size):
+        for b in range(a + 1, order.size):
+            changes[a, b] = swap_change(order, cost, weights, a, b) if may_swap(order, allowed, a, b) else np.inf
+
+
+@njit
+def swap_change(order, cost, weights, a, b):
     """Change of the quadratic assignment's energy when the items at positions a and b change places; O(n)."""
     i, k = order[a], order[b]
     change = (weights[a, a] - weights[b, b]) * (cost[k, k] - cost[i, i])
@@ -288,7 +305,7 @@ def _improve_grid(order, right, below, height, width, allowed, least):
         improved = False
         for a in range(order.size - 1):
             for b in range(a + 1, order.size):
-                if not _may_swap(order, allowed, a, b):
+                if not may_swap(order, allowed, a, b):
                     continue
                 before = _seams(order, right, below, height, width, a, b)
                 order[a], order[b] = order[b], order[a]

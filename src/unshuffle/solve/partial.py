@@ -23,7 +23,8 @@ from ..watch import Watch, dispensable
 from . import checks, exact
 from .confidence import place_masses
 from .cycle.solver import judge_cycle, solve_cycle
-from .graph import Assignments, default_runs, solve_graph, unit_of
+from .doubt import Assigned
+from .graph import Assignments, anneal_graph, default_runs, unit_of
 from .local_search import improve_assignment, improve_path, improve_tour
 from .path.solver import CONFIDENCE, judge_path, solve_path
 from .prices import Prices
@@ -139,9 +140,13 @@ def solve_partial(
     energies = problem.energy(ends)
     best = int(energies.argmin())
     soft, confidence = _judged(problem, ends[best])
-    if isinstance(layout, (Path, Cycle)):
-        with dispensable():
+    with dispensable():
+        if isinstance(layout, (Path, Cycle)):
             confidence = _along(problem, ends[best], allowed)
+        else:
+            assigned = Assigned.of(problem.graph.weights, problem.priced, ends[best], mask, (problem.m, layout.n))
+            shares, sure = assigned.judged(ends)
+            soft, confidence = shares[: problem.m, : layout.n], sure[: problem.m]
     same = float((energies <= energies[best] + 1e-9 * energies[best].abs()).double().mean())
     return Solution(problem.partial(ends[best]), float(energies[best]), soft, confidence, energies, same)
 
@@ -153,8 +158,8 @@ def _starts(problem: Squared, asked: Request) -> Int[Tensor, "starts size"]:
         starts.append(problem.whole(_thinned(_whole_order(problem, asked).numpy(), problem)).unsqueeze(0))
     if not starts or (problem.size <= ANNEALED and not asked.watch.stopped):
         asked = asked._replace(runs=asked.runs or min(FEW, default_runs(problem.size)))
-        found = solve_graph(problem.graph, problem.priced, asked, Assignments(rounds=ROUNDS))
-        orders = torch.cat((found.order.unsqueeze(0), found.starts)).unique(dim=0)
+        found = anneal_graph(problem.graph, problem.priced, asked, Assignments(rounds=ROUNDS))
+        orders = torch.cat((found.orders, found.tried)).unique(dim=0)
         starts.append(orders[problem.energy(orders).argsort(stable=True)[:STARTS]])
     return torch.cat(starts)
 

@@ -40,7 +40,7 @@ class Solution:
     soft: Float[Tensor, "n n"]
     """Soft permutation (items x positions) of the winning run, before decoding; of thousands of items the order itself, sparse."""
     confidence: Float[Tensor, "n"]
-    """One number in [0, 1] per *item*: how sure its place is, given the places of the others."""
+    """One number in [0, 1] per *item*: how sure its place is, given the places of the others; of graphs, whatever the others do."""
     energies: Float[Tensor, "runs"]
     """The energy that each of the runs ended with that `agreement` counts; the winner may come from before them."""
     agreement: float = 1.0
@@ -115,7 +115,8 @@ class Solution:
     def alternatives(self, count: int = 3) -> list[Polished]:
         """The ``count`` best orders that differ from the best, with their energies, the best of them first.
 
-        Of what was found on the way and of what one change makes of the best: that an order is missing does not say that it is worse. What is
+        Of what was found on the way and of what one change makes of the best (of graphs any number of exchanges that each lead to one of
+        the best): that an order is missing does not say that it is worse. What is
         not ``allowed`` is in none of them. Where items are left out, they may stand in these instead of others; grids of two costs with a price in numbers have none.
         """
         from .alternatives import alternatives
