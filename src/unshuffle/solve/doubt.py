@@ -123,19 +123,20 @@ def information(w: Float[np.ndarray, "pairs"], d: Float[np.ndarray, "pairs"], ag
     """In the pairing of these values that is the most random of those with this much correlation (of -1): what two values have in common."""
     (w, p), (d, q) = _values(w), _values(d)
     product = np.outer(w, d) / np.sqrt(max((p @ w**2) * (q @ d**2), 1e-300))
-    p, q = np.log(p)[:, None], np.log(q)
+    of_rows, of_columns = np.log(p)[:, None], np.log(q)
     low, high, log_ratio = 0.0, 40.0, np.zeros_like(product)
     for _ in range(14):
         beta = (low + high) / 2
-        column = np.zeros(len(q))
+        row, column = np.zeros((len(p), 1)), np.zeros(len(q))
         for _ in range(30):
-            row = -logsumexp(column + q - beta * product, axis=1, keepdims=True)
-            last, column = column, -logsumexp(row + p - beta * product, axis=0)
+            row = -np.asarray(logsumexp(column + of_columns - beta * product, axis=1, keepdims=True))
+            last, column = column, -np.asarray(logsumexp(row + of_rows - beta * product, axis=0))
             if np.abs(column - last).max() < 1e-4:
                 break
         log_ratio = row + column - beta * product
-        low, high = (beta, high) if -(np.exp(log_ratio + p + q) * product).sum() < agreement else (low, beta)
-    return float((np.exp(log_ratio + p + q) * log_ratio).sum())
+        share = np.exp(log_ratio + of_rows + of_columns)
+        low, high = (beta, high) if -(share * product).sum() < agreement else (low, beta)
+    return float((np.exp(log_ratio + of_rows + of_columns) * log_ratio).sum())
 
 
 def _values(x: Float[np.ndarray, "pairs"]) -> tuple[np.ndarray, np.ndarray]:

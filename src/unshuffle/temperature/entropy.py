@@ -143,9 +143,9 @@ class Sharpness(nn.Module):
         if keep_vars or not bool(self.log_a.isnan()):
             super()._save_to_state_dict(destination, prefix, keep_vars)
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any, **named: Any) -> None:
         if prefix + "log_a" in state_dict:
-            super()._load_from_state_dict(state_dict, prefix, *rest)
+            super()._load_from_state_dict(state_dict, prefix, *rest, **named)
         else:
             self.reset()
 
