@@ -173,3 +173,23 @@ def test_ctrl_c_does_not_wait_for_a_process_that_does_not_hear_it():
     while any(child.is_alive() for child in left) and time.monotonic() < until:
         time.sleep(0.1)
     assert not any(child.is_alive() for child in left), "Python itself would wait for it at its end"
+
+
+def test_threads_that_share_a_matrix_find_its_field_each_for_itself():
+    """Few matrices and many samples: those of one matrix are in several threads."""
+    scores = torch.randn(2, 60, 60, generator=torch.Generator().manual_seed(0))
+
+    def draw():
+        generator = torch.Generator().manual_seed(1)
+        return us.gumbel_sinkhorn(
+            scores, samples=8, local=us.LocalTemperature(us.ExcessEntropy(0.1), 0.5), generator=generator
+        )
+
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        alone = draw()
+        torch.set_num_threads(2)
+        assert all(torch.equal(draw(), alone) for _ in range(200))
+    finally:
+        torch.set_num_threads(before)

@@ -156,10 +156,10 @@ def _noise_of_block(x, n, items, positions, given, m, words):
 
 
 @njit(counts=False)
-def lay_out_field(out, given, b):
-    """The field of batch entry b that is given by sums, flat: what several samples need is written down once."""
-    rows, columns, beta, n = given.rows[b], given.columns[b], given.beta[b], given.rows.shape[1]
-    for i in range(n):
+def lay_out_field(out, rows, columns, beta):
+    """beta (rows_i + columns_j), flat: what several samples need is written down once."""
+    n = columns.size
+    for i in range(rows.size):
         row, own = rows[i], out[i * n : (i + 1) * n]
         for j in range(n):
             own[j] = (row + columns[j]) * beta

@@ -25,6 +25,7 @@ from .scaling import (
     iterate,
     new_adjoint,
     new_state,
+    put,
     recursion,
     row_maxima,
     start_at,
@@ -70,6 +71,7 @@ def forward(given, quiet, lead, tolerance, samples, soft, state, limits, low, hi
     """Jobs low..high-1, each one of samples * batch matrices, except those that are done already.
 
     By ``lead``, if it is given, the field of a batch entry is found first, in the same problem without noise and field, which is ``quiet``.
+    Threads that share its samples each find it, and who has the first of them writes it down for the gradient.
     """
     n, real, led = soft.shape[1], soft.dtype, lead.size > 0
     totals, sums, L = np.empty(n + 16, real), np.empty(n + 16, real), np.empty((n, n), real)
@@ -82,7 +84,7 @@ def forward(given, quiet, lead, tolerance, samples, soft, state, limits, low, hi
 
 @njit(counts=False)
 def _each_forward(problems, lead, tolerance, samples, soft, state, Q, settled, limits, room, low, high):
-    batch = problems[1].scores.shape[0]
+    batch, n, noisily = problems[1].scores.shape[0], soft.shape[1], problems[1]
     for job in range(low, high):
         # the samples one after the other, while scores and field are in cache
         sample, b = job % samples, job // samples
@@ -95,8 +97,12 @@ def _each_forward(problems, lead, tolerance, samples, soft, state, Q, settled, l
             _forward_one(given, m, tolerance, soft[m] if noisy else Q, kept, at, limits, field, room)
             if not noisy:
                 state.forbidden[0] = state.forbidden[0] or settled.kind[0] == UNUSABLE
-                _led(Q, lead, room.terms, problems[1].rows[b], problems[1].columns[b])
-                lay_out_field(room.field, problems[1], b)
+                rows, columns = room.totals[:n], room.sums[:n]
+                _led(Q, lead, room.terms, rows, columns)
+                lay_out_field(room.field, rows, columns, noisily.beta[b])
+                if sample == 0:
+                    put(rows, noisily.rows[b])
+                    put(columns, noisily.columns[b])
 
 
 @njit(counts=False)
