@@ -151,3 +151,16 @@ def test_a_mirrored_order_is_no_alternative():
     found = us.solve(us.Graph(step), cost=D + D.T, runs=2)
     energies = [found.energy, *(other.energy for other in found.alternatives(5))]
     assert all(later > first + 1e-9 for first, later in itertools.pairwise(energies))
+
+
+def test_what_chance_alone_could_make_as_good_is_less_sure():
+    said, right = [], []
+    for seed in range(100, 106):
+        rng = np.random.default_rng([seed, 9, 1600])
+        size = np.exp(rng.normal(size=(9, 3)))
+        W = np.sqrt(size @ size.T) * (1 - np.eye(9))
+        draw = np.triu(rng.normal(size=(9, 9)), 1)
+        found = us.solve(us.Graph(torch.from_numpy(W)), cost=torch.from_numpy(-W + 1.6 * (draw + draw.T)), seed=seed)
+        said.append(found.confidence.mean())
+        right.append((found.order == torch.arange(9)).double().mean())
+    assert np.mean(said) == pytest.approx(np.mean(right), abs=0.06)
